@@ -28,7 +28,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -83,23 +83,23 @@ def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> l
         raise CaptureError(f"{options.output}: a capture of this name is there already; remove it or choose another name")
     if isinstance(options, NvprofOptions):
         prefix = nvprof_command(tool, options, [_PROGRAM])[:-1]
-        told = [Path(word).name if word.startswith(str(folder.absolute())) else word for word in prefix]
-        _write(folder, _Note(tool.name, tool.version, options.output.name, told, log=options.log.name))
+        command = [Path(word).name if word.startswith(str(folder.absolute())) else word for word in prefix]
+        _write(folder, _Note(tool.name, tool.version, options.output.name, command, log=options.log.name))
         return prefix
     temporary = tempfile.mkdtemp(prefix=_PREFIX)
     # the program keeps the folder for temporary files that it would have had
     environment = (("TMPDIR", tempfile.gettempdir()), *options.environment)
-    asked = replace(options, environment=environment, session=Path(temporary).name)
+    options = replace(options, environment=environment, session=Path(temporary).name)
     try:
-        command = nsys_command(tool, asked, [_PROGRAM], offered(tool))[:-1]
+        prefix = nsys_command(tool, options, [_PROGRAM], offered(tool))[:-1]
     except CaptureError:
         os.rmdir(temporary)
         raise
-    began = options.capture.text if isinstance(options.capture, NvtxRange) else options.capture
+    trigger = options.capture.text if isinstance(options.capture, NvtxRange) else options.capture
     # the folder may be moved and passed on: its own path is not written into it
-    told = [f"--output={options.output.name}" if word.startswith("--output=") else word for word in command]
-    _write(folder, _Note(tool.name, tool.version, options.output.name, told, began, temporary=temporary))
-    return ["/usr/bin/env", f"TMPDIR={temporary}", *command]
+    command = [f"--output={options.output.name}" if word.startswith("--output=") else word for word in prefix]
+    _write(folder, _Note(tool.name, tool.version, options.output.name, command, trigger, temporary=temporary))
+    return ["/usr/bin/env", f"TMPDIR={temporary}", *prefix]
 
 
 def finish(tool: Tool, folder: Path, wait_s: float = 60.0) -> Capture:
@@ -142,10 +142,9 @@ def stop(folder: Path, keep: bool = False) -> int:
     temporary = _temporary(folder)
     ended: set[int] = set()
     variables = _OF_PROGRAM if keep else _OF_PROGRAM + _OF_NSYS
-    while temporary and (found := set(_processes(temporary, variables)) - ended):
-        for process in found:
-            _kill(process)
-        ended |= found
+    while temporary and (running := set(_processes(temporary, variables)) - ended):
+        _kill(running)
+        ended |= running
     return len(ended)
 
 
@@ -193,37 +192,38 @@ def _processes(temporary: str, variables: tuple[str, ...], name: bytes = b"") ->
             yield int(entry)
 
 
-def _kill(process: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
+def _kill(processes: Iterable[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def _wait(tool: Tool, temporary: str, wait_s: float) -> list[str]:
-    """Wait until nsys's own processes have ended, or end them when they take too long; return what is to be told of that.
+    """Wait until nsys's own processes have ended, or end them when they take too long; return what failed, one line each.
 
     When the process that was started is killed together with nsys's launcher, the agent does not learn that the program has
     ended, and records on: it is told to stop, and writes its report.
     """
     started = time.monotonic()
-    told: list[str] = []
-    while found := list(_processes(temporary, _OF_NSYS, b"nsys")):
+    failures: list[str] = []
+    while running := list(_processes(temporary, _OF_NSYS, b"nsys")):
         passed = time.monotonic() - started
         if passed > wait_s:
-            for process in found:
-                _kill(process)
+            _kill(running)
             return [f"nsys {tool.version} still ran {wait_s:.0f} s after the program and was ended; record fewer steps"]
-        if not told and passed > _GRACE_S and _abandoned(temporary, found):
-            told = [f"nsys {tool.version} was killed, and its agent wrote what it had: the end of the recording may be missing"]
+        if not failures and passed > _GRACE_S and _abandoned(temporary, running):
+            failures = [
+                f"nsys {tool.version} was killed, and its agent wrote what it had: the end of the recording may be missing"
+            ]
             _stop_session(tool, temporary, wait_s - passed)
-            for process in found:
-                _kill(process)
+            _kill(running)
         time.sleep(_POLL_S)
-    return told
+    return failures
 
 
-def _abandoned(temporary: str, found: list[int]) -> bool:
+def _abandoned(temporary: str, running: list[int]) -> bool:
     """Return whether nsys's agent is the only process left of a run."""
-    return len(found) == 1 and not any(_processes(temporary, _OF_PROGRAM))
+    return len(running) == 1 and not any(_processes(temporary, _OF_PROGRAM))
 
 
 def _stop_session(tool: Tool, temporary: str, limit_s: float) -> None:
@@ -302,5 +302,5 @@ def _finish_nvprof(tool: Tool, folder: Path, note: _Note) -> Capture:
         failures = []
     if database.is_file() and database.stat().st_size:
         return Capture(tool.version, database, database, tuple(failures))
-    told = failures or [f"nvprof {tool.version} left no profile: it was ended, or could not start; see what it printed"]
-    return Capture(tool.version, None, None, tuple(told))
+    failures = failures or [f"nvprof {tool.version} left no profile: it was ended, or could not start; see what it printed"]
+    return Capture(tool.version, None, None, tuple(failures))

@@ -38,5 +38,7 @@ def warning(tool: Tool, cuda: str) -> str | None:
     wanted = next((release for known, release in sorted(SHIPPED.items(), reverse=True) if known <= version), None)
     if wanted is None or tool.release >= wanted:
         return None
-    told = ".".join(map(str, wanted))
-    return f"nsys {tool.version} is older than CUDA {cuda}, made with {told}: kernels may be missing; install {told} or later"
+    release = ".".join(map(str, wanted))
+    return (
+        f"nsys {tool.version} is older than CUDA {cuda}, made with {release}: kernels may be missing; install {release} or later"
+    )

@@ -65,7 +65,7 @@ _NVTX_LIBRARIES = ("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.
 
 @dataclass(frozen=True)
 class Tool:
-    """A profiler that runs: its `name`, `path`, `version` as it tells it ("2022.4.2.1"), and where it was found."""
+    """A profiler that runs: its `name`, `path`, `version` as it prints it ("2022.4.2.1"), and `source`, where it was found."""
 
     name: str
     path: Path
@@ -148,12 +148,9 @@ def importer(tool: Tool) -> Path | None:
 def offered(tool: Tool) -> frozenset[str]:
     """Return the long options of `nsys profile` that the installation's own help names; empty where it gives none."""
     try:
-        done = subprocess.run(
-            [str(tool.path), "profile", "--help"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False
-        )
+        return frozenset(_OPTION.findall(_run(str(tool.path), "profile", "--help").stdout))
     except (OSError, subprocess.SubprocessError):
         return frozenset()
-    return frozenset(_OPTION.findall(done.stdout.decode("utf8", "replace")))
 
 
 def find_all(name: str) -> list[Tool]:
@@ -181,11 +178,9 @@ def _examined(name: str) -> Iterator[Tool | str]:
 
 
 def _version(path: str) -> tuple[str | None, str]:
-    """Return the version that a tool tells of itself, or None and why not."""
+    """Return the version that a tool prints, or None and why there is none."""
     try:
-        done = subprocess.run(
-            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
+        done = _run(path, "--version")
     except (OSError, subprocess.SubprocessError) as error:
         return None, str(error)
     printed = (done.stderr + done.stdout).strip()
@@ -193,6 +188,13 @@ def _version(path: str) -> tuple[str | None, str]:
     if done.returncode == 0 and match:
         return match.group(1), ""
     return None, (printed.splitlines() or [f"exit status {done.returncode}"])[-1]
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that prints and ends; return what it printed."""
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf8", errors="replace", timeout=_TIMEOUT_S, check=False
+    )
 
 
 def _variable(name: str) -> str:

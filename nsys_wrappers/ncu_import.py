@@ -16,12 +16,12 @@ def export_csv(tool: Tool, report: Path, folder: Path) -> Path:
 
     Nothing is written beside the report. Raises ExportError when ncu fails, takes too long or prints no table.
     """
-    told = ""
+    failure = ""
     for units in _UNITS:
         command = [str(tool.path), "--import", str(report.absolute()), "--csv", "--page", "raw", *units]
         status, printed = run_logged(command, folder, report)
         log = folder / "output.txt"
         if status == 0 and log.stat().st_size:
             return log.rename(folder / "report.csv")
-        told = told or telling_line(printed)
-    raise ExportError(f"ncu {tool.version} ({tool.path}) did not read it: {told}")
+        failure = failure or telling_line(printed)
+    raise ExportError(f"ncu {tool.version} ({tool.path}) did not read it: {failure}")

@@ -36,9 +36,5 @@ def refusal(compute_capability: str | None) -> str | None:
 
 def failures(log: str) -> list[str]:
     """Return one line for each thing that went wrong according to nvprof's own messages (its log file), in a fixed order."""
-    found = []
-    for pattern, told in _OUTCOMES:
-        match = re.search(pattern, log)
-        if match:
-            found.append(told.format(next((group for group in match.groups() if group), "")))
-    return found
+    matches = ((re.search(pattern, log), line) for pattern, line in _OUTCOMES)
+    return [line.format(next(filter(None, match.groups()), "")) for match, line in matches if match]

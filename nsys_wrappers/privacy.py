@@ -1,4 +1,4 @@
-"""What an export of nsys tells of the machine beside what was recorded, and how to take it out.
+"""What an export of nsys holds of the machine besides the recording, and how to take it out.
 
 nsys writes down the environment of every process that it can look into while it records, not only the program's: with all tokens
 and passwords in them. Its options do not change that. In an export they are texts of variables separated by zero bytes; the
@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-# Tables of names and values, and the names under which they tell of the machine's environment, names and folders
+# Tables of names and values, and the names under which they hold the machine's environment, names and folders
 _FACTS = ("TARGET_INFO_SYSTEM_ENV", "EXPORT_META_DATA", "META_DATA_EXPORT", "META_DATA_CAPTURE")
 _NAMES = ("%ENV%", "%HOST%", "%USER%", "%PATH%")
 
@@ -26,12 +26,11 @@ def without_environments(exported: Path) -> int:
         tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         blanked = 0
         if "StringIds" in tables:
-            found = database.execute("UPDATE StringIds SET value = '' WHERE instr(CAST(value AS BLOB), x'00') > 0")
-            blanked += found.rowcount
+            blanked += database.execute("UPDATE StringIds SET value = '' WHERE instr(CAST(value AS BLOB), x'00') > 0").rowcount
         for table in tables.intersection(_FACTS):
             for name in _NAMES:
-                found = database.execute(f"UPDATE {table} SET value = '' WHERE name LIKE ? AND value != ''", (name,))  # noqa: S608
-                blanked += found.rowcount
+                change = f"UPDATE {table} SET value = '' WHERE name LIKE ? AND value != ''"  # noqa: S608
+                blanked += database.execute(change, (name,)).rowcount
         database.commit()
         database.execute("VACUUM")
     return blanked

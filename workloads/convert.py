@@ -11,15 +11,17 @@ import importlib.util
 import json
 import os
 import sys
+from typing import List
 
 import numpy
 
 from kernelscope.workloads import files, networks
+from kernelscope.workloads.networks import Network
 
 _AT_ONCE = 256  # samples
 
 
-def write_arrays(folder, samples, network):
+def write_arrays(folder: str, samples: files.Samples, network: Network) -> List[str]:
     """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
     paths = [os.path.join(folder, name) for name in files.ARRAYS]
     shape = files.image_shape(network.input_shape)
@@ -33,7 +35,7 @@ def write_arrays(folder, samples, network):
     return paths
 
 
-def main(framework, name, folder, out):
+def main(framework: str, name: str, folder: str, out: str) -> int:
     """Convert, and say what was written; return the exit status."""
     network = networks.get(name)
     try:

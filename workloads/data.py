@@ -7,16 +7,19 @@ Runs under Python 3.6 with numpy only.
 """
 
 import itertools
+from typing import Iterator, List, Optional, Tuple
 
 import numpy
 
 from kernelscope.workloads import files
 from kernelscope.workloads.files import DataError
+from kernelscope.workloads.networks import Array, Network
+from kernelscope.workloads.program import Batch
 
 __all__ = ["DataError", "batches", "from_files"]
 
 
-def batches(network, batch, seed, count, folder=None):
+def batches(network: Network, batch: int, seed: int, count: int, folder: Optional[str] = None) -> List[Batch]:
     """Return `count` batches as a list of (images, labels), of `batch` samples each.
 
     Without `folder` the data is drawn from `seed`. With it, the first count * batch training samples of the network's data
@@ -30,7 +33,7 @@ def batches(network, batch, seed, count, folder=None):
     return [(numpy.ascontiguousarray(images[i]), numpy.ascontiguousarray(labels[i])) for i in range(count)]
 
 
-def from_files(network, batch, folder):
+def from_files(network: Network, batch: int, folder: str) -> Iterator[Batch]:
     """Yield (images, labels) of `batch` samples each, read when they are asked for, in the files' order, over and over."""
     samples = files.find(network, folder)
     for first in itertools.count(0, batch):
@@ -41,7 +44,7 @@ def from_files(network, batch, folder):
         yield scaled.reshape((batch,) + tuple(network.input_shape)), labels
 
 
-def _random(network, samples, seed):
+def _random(network: Network, samples: int, seed: int) -> Tuple[Array, Array]:
     random = numpy.random.RandomState(seed + 1)  # not the stream the weights came from
     shape = (samples,) + tuple(network.input_shape)
     if network.words:

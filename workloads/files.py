@@ -1,6 +1,5 @@
 """Data sets as they are published: MNIST's idx files, CIFAR-10's binary files, folders of images; and as arrays of numpy.
 
-Each is an object with len() and take(indices), which returns (images, labels): uint8 [count, channels, height, width] and int64.
 What is not packed is mapped, not read: only what is taken comes from the disk.
 
 Runs under Python 3.6 with numpy only; folders of images need Pillow too.
@@ -9,8 +8,11 @@ Runs under Python 3.6 with numpy only; folders of images need Pillow too.
 import gzip
 import os
 import struct
+from typing import IO, Any, Sequence, Tuple, cast
 
 import numpy
+
+from kernelscope.workloads.networks import Array, Network
 
 IMAGE_ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".webp")
 ARRAYS = ("train-images.npy", "train-labels.npy")
@@ -22,7 +24,18 @@ class DataError(ValueError):
     """A data file is missing, cut short or of another format."""
 
 
-def find(network, folder):
+class Samples(object):
+    """The samples of one data set."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def take(self, indices: Array) -> Tuple[Array, Array]:
+        """Return (images, labels) of these samples: uint8 [count, channels, height, width] and int64."""
+        raise NotImplementedError
+
+
+def find(network: Network, folder: str) -> Samples:
     """Return the training samples in a folder, in the first of the formats above that it holds; raise DataError.
 
     network: whose samples are wanted; its data set tells which format must be there where there is none.
@@ -38,26 +51,26 @@ def find(network, folder):
     raise DataError("%s: %s takes no images; leave out --data to use random data" % (folder, network.name))
 
 
-class Idx(object):
+class Idx(Samples):
     """MNIST: a file of images and one of labels, each plain or packed as .gz."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self.images, self.labels = (_read_idx(folder, name, size) for name, size in zip(MNIST, (3, 1)))
         if len(self.images) != len(self.labels):
             raise DataError("%s: %d images but %d labels" % (folder, len(self.images), len(self.labels)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, indices):
+    def take(self, indices: Array) -> Tuple[Array, Array]:
         """Return (images, labels) of these samples."""
         return self.images[indices][:, None], self.labels[indices].astype("int64")
 
 
-class Cifar10(object):
+class Cifar10(Samples):
     """CIFAR-10's binary version: data_batch_1.bin to _5.bin, as many of them as are there without a gap."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self.files = []
         for number in range(1, 6):
             path = os.path.join(folder, "data_batch_%d.bin" % number)
@@ -66,21 +79,21 @@ class Cifar10(object):
             self.files.append(_cifar10_records(folder, os.path.basename(path)))
         self.ends = numpy.cumsum([len(records) for records in self.files])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return int(self.ends[-1])
 
-    def take(self, indices):
+    def take(self, indices: Array) -> Tuple[Array, Array]:
         """Return (images, labels) of these samples."""
-        files = numpy.searchsorted(self.ends, indices, side="right")
+        files: Array = numpy.searchsorted(self.ends, indices, side="right")
         starts = numpy.concatenate([[0], self.ends])
         records = numpy.stack([self.files[file][index - starts[file]] for file, index in zip(files, indices)])
         return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype("int64")
 
 
-class Arrays(object):
+class Arrays(Samples):
     """Two files of numpy: images uint8 [count, channels, height, width] and labels, whole numbers."""
 
-    def __init__(self, folder, shape):
+    def __init__(self, folder: str, shape: Sequence[int]) -> None:
         self.images, self.labels = (_mapped(os.path.join(folder, name)) for name in ARRAYS)
         if self.images.dtype != numpy.uint8 or self.images.shape[1:] != tuple(image_shape(shape)):
             found = "%s %s" % (self.images.dtype, list(self.images.shape[1:]))
@@ -88,27 +101,28 @@ class Arrays(object):
         if self.labels.shape != (len(self.images),) or self.labels.dtype.kind not in "iu" or not len(self.images):
             raise DataError("%s: %d images but labels %s" % (folder, len(self.images), list(self.labels.shape)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, indices):
+    def take(self, indices: Array) -> Tuple[Array, Array]:
         """Return (images, labels) of these samples."""
         return self.images[indices], self.labels[indices].astype("int64")
 
 
-class ImageFolder(object):
+class ImageFolder(Samples):
     """A folder for each class, its images inside: classes by name, from 0; samples in an order drawn once, the same always.
 
     An image is resized until its shorter side fits the network's input, and its middle is cut out.
     """
 
-    def __init__(self, folder, shape):
+    def __init__(self, folder: str, shape: Sequence[int]) -> None:
         try:
             from PIL import Image
         except ImportError as error:
             remedy = "`kernelscope data convert` makes records of it that need none"
             raise DataError("%s: images cannot be read without Pillow here; %s" % (folder, remedy)) from error
-        self.library, self.shape = Image, shape
+        self.library: Any = Image
+        self.shape = shape
         classes = sorted(name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name)))
         found = [(os.path.join(folder, name), label) for label, name in enumerate(classes)]
         found = [(os.path.join(path, name), label) for path, label in found for name in sorted(os.listdir(path))]
@@ -118,15 +132,15 @@ class ImageFolder(object):
         order = numpy.random.RandomState(0).permutation(len(found))
         self.samples = [found[number] for number in order]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.samples)
 
-    def take(self, indices):
+    def take(self, indices: Array) -> Tuple[Array, Array]:
         """Return (images, labels) of these samples, decoded."""
         chosen = [self.samples[index] for index in indices]
         return numpy.stack([self._decoded(path) for path, _ in chosen]), numpy.array([label for _, label in chosen], "int64")
 
-    def _decoded(self, path):
+    def _decoded(self, path: str) -> Array:
         channels, height, width = self.shape
         try:
             with self.library.open(path) as opened:
@@ -141,41 +155,41 @@ class ImageFolder(object):
         return values.reshape(height, width, channels).transpose(2, 0, 1)
 
 
-def image_shape(shape):
+def image_shape(shape: Sequence[int]) -> Tuple[int, ...]:
     """Return channels, height and width of a network's input: flat and row-wise ones are of MNIST's images."""
     return tuple(shape) if len(shape) == 3 else (1, 28, 28)
 
 
-def _has_images(folder):
+def _has_images(folder: str) -> bool:
     return not os.path.exists(os.path.join(folder, "data_batch_1.bin")) and any(
         os.path.isdir(os.path.join(folder, name)) for name in os.listdir(folder)
     )
 
 
-def _mapped(path):
+def _mapped(path: str) -> Array:
     try:
         return numpy.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise DataError("%s: no array of numpy: %s" % (path, error)) from error
 
 
-def _open(folder, name):
+def _open(folder: str, name: str) -> Tuple[IO[bytes], str]:
     path = os.path.join(folder, name)
     if os.path.exists(path):
         return open(path, "rb"), path
     if os.path.exists(path + ".gz"):
-        return gzip.open(path + ".gz", "rb"), path + ".gz"
+        return cast(IO[bytes], gzip.open(path + ".gz", "rb")), path + ".gz"
     raise DataError("%s: no %s or %s.gz there; leave out --data to use random data" % (folder, name, name))
 
 
-def _read_exactly(file, path, size):
+def _read_exactly(file: IO[bytes], path: str, size: int) -> bytes:
     content = file.read(size)
     if len(content) != size:
         raise DataError("%s: ends after %d of %d bytes; fetch the file again" % (path, len(content), size))
     return content
 
 
-def _read_idx(folder, name, dimensions):
+def _read_idx(folder: str, name: str, dimensions: int) -> Array:
     """Return one idx file of unsigned bytes: a magic number, the sizes as big-endian integers, then the values."""
     file, path = _open(folder, name)
     with file:
@@ -191,7 +205,7 @@ def _read_idx(folder, name, dimensions):
         return numpy.memmap(path, "uint8", "r", file.tell(), shape)
 
 
-def _cifar10_records(folder, name):
+def _cifar10_records(folder: str, name: str) -> Array:
     file, path = _open(folder, name)
     with file:
         content = file.read() if path.endswith(".gz") else None

@@ -14,9 +14,11 @@ import io
 import sys
 import tokenize
 from collections import OrderedDict
+from typing import Any, Container, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
+_Line = Tuple[int, int]  # a module's number, and a line in it
 _PACKAGE = "kernelscope.workloads"
-_OURS = ("networks", "data", "files", "lines")  # what all frameworks share
+_OURS = ("networks", "data", "files", "lines", "program")  # what all frameworks share
 _ROOTS = ("Program", "prepare", "stream")
 _LOADING = "load"  # counts where it is what makes the layers: elsewhere it only gives all frameworks the same weights
 _RECORDS = "records"  # modules that write and read data sets: no part of a network and its loop, like the other loaders
@@ -24,9 +26,9 @@ _TABLE = "MODELS"  # what a program's table from a network's name to its builder
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
-def count(program, mode, network, others):
+def count(program: Any, mode: str, network: str, others: Container[str]) -> int:
     """Return the lines of the modules that a program is made of; others: names of the networks that do not count."""
-    sources = OrderedDict()
+    sources: Dict[str, str] = OrderedDict()
     for module in _modules(program):
         with io.open(module.__file__, encoding="utf8") as file:
             sources[module.__name__] = file.read()
@@ -40,10 +42,11 @@ def count(program, mode, network, others):
     return count_sources(kept, roots + (mode, network), network)
 
 
-def count_sources(sources, roots, network=None):
+def count_sources(sources: Iterable[str], roots: Iterable[str], network: Optional[str] = None) -> int:
     """Return the lines of code in these modules' texts that are reached by name from `roots`; network: the one that runs."""
     pieces = [piece for number, source in enumerate(sources) for piece in _pieces(number, source, network)]
-    wanted, counted = set(roots), set()
+    wanted = set(roots)
+    counted: Set[_Piece] = set()
     while True:
         found = [piece for piece in pieces if piece not in counted and piece.reached(wanted, counted)]
         if not found:
@@ -54,9 +57,10 @@ def count_sources(sources, roots, network=None):
     return sum(len(piece.lines) for piece in counted)
 
 
-def code_lines(source):
+def code_lines(source: str) -> Set[int]:
     """Return the numbers of the lines that hold code: no blank ones, comments or docstrings."""
-    found, statement = set(), []
+    found: Set[int] = set()
+    statement: List[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token[0] not in _NO_CODE:
             statement.append(token)
@@ -71,66 +75,76 @@ def code_lines(source):
 class _Piece(object):
     """A definition: the names that it makes and uses, and its lines. A method belongs to its class."""
 
-    def __init__(self, names, uses, lines, owner=None):
+    def __init__(
+        self, names: Iterable[str], uses: Iterable[str], lines: Iterable[_Line], owner: Optional["_Piece"] = None
+    ) -> None:
         self.names = frozenset(names)
         self.uses = frozenset(uses)
         self.lines = frozenset(lines)
         self.owner = owner
 
-    def reached(self, wanted, counted):
+    def reached(self, wanted: Container[str], counted: Container["_Piece"]) -> bool:
         """Return whether it counts: its class does, if it has one, and something reached uses a name of it."""
         if self.owner is not None and self.owner not in counted:
             return False
         return any(name in wanted or (self.owner is not None and _special(name)) for name in self.names)
 
 
-def _special(name):
+def _special(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _modules(program):
+def _modules(program: Any) -> List[Any]:
     """Return the program's own modules: those of its classes, and the workload's that are loaded."""
-    found = OrderedDict()
+    found: Dict[str, Any] = OrderedDict()
     for owner in type(program).__mro__[:-1]:
-        found[owner.__module__] = sys.modules[owner.__module__]
+        if not _shared(owner.__module__):
+            found[owner.__module__] = sys.modules[owner.__module__]
     for name, module in sorted(sys.modules.items()):
-        if name.startswith(_PACKAGE + ".") and getattr(module, "__file__", None) and name.split(".")[2] not in _OURS:
+        if name.startswith(_PACKAGE + ".") and getattr(module, "__file__", None) and not _shared(name):
             found[name] = module
     return [module for module in found.values() if not getattr(module, "BINDINGS", False)]
 
 
-def _defines(source, network):
+def _shared(module: str) -> bool:
+    """Return whether a module is one of those that all frameworks share."""
+    return any(module == one or module.startswith(one + ".") for one in (_PACKAGE + "." + name for name in _OURS))
+
+
+def _defines(source: str, network: str) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == network for node in ast.parse(source).body)
 
 
-def _entries(node):
+def _entries(node: ast.AST) -> Dict[str, ast.expr]:
     """Return {network: the expression that builds it} where a statement makes the table of networks, else nothing."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict) or _made(node) != [_TABLE]:
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)) or not isinstance(node.value, ast.Dict) or _made(node) != [_TABLE]:
         return {}
-    return {ast.literal_eval(key): value for key, value in zip(node.value.keys, node.value.values)}
+    return {ast.literal_eval(key): value for key, value in zip(node.value.keys, node.value.values) if key is not None}
 
 
-def _only_for_others(source, network):
+def _only_for_others(source: str, network: str) -> Set[str]:
     """Return the names of the modules that a module imports for entries of other networks in its table only."""
     body = ast.parse(source).body
     entries = {name: value for node in body for name, value in _entries(node).items()}
     own = _used(entries[network]) if network in entries else set()
     other = {used for value in entries.values() for used in _used(value)} - own
-    left_out, kept = set(), set()
+    left_out: Set[str] = set()
+    kept: Set[str] = set()
     for node in body:
-        for alias in node.names if isinstance(node, ast.ImportFrom) and node.module else []:
-            names = {node.module, node.module + "." + alias.name}  # where it is a thing of that module, or itself a module
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names if isinstance(node, ast.ImportFrom) and module else []:
+            names = {module, module + "." + alias.name}  # where it is a thing of that module, or itself a module
             (left_out if (alias.asname or alias.name) in other else kept).update(names)
     return left_out - kept
 
 
-def _pieces(number, source, network):
+def _pieces(number: int, source: str, network: Optional[str]) -> List[_Piece]:
     """Return the definitions of a module; number: told apart from lines of other modules."""
     code = code_lines(source)
     found = []
     for node, first, last in _spans(ast.parse(source).body, len(source.splitlines()) + 1):
         lines = {(number, line) for line in code if first <= line < last}
-        entry = _entries(node).get(network)
+        entry = _entries(node).get(network or "")
         if isinstance(node, ast.ClassDef):
             found.extend(_class_pieces(node, lines, last))
         elif entry is not None:
@@ -141,10 +155,10 @@ def _pieces(number, source, network):
     return found
 
 
-def _class_pieces(node, lines, last):
+def _class_pieces(node: ast.ClassDef, lines: Set[_Line], last: int) -> List[_Piece]:
     """Return a class and its methods as definitions; lines: all of its (module, line); last: the line after its last one."""
     inner = list(_spans(node.body, last))
-    methods = [part for part in inner if isinstance(part[0], ast.FunctionDef)]
+    methods = [(part, start, end) for part, start, end in inner if isinstance(part, ast.FunctionDef)]
     own = {line for line in lines if not any(start <= line[1] < end for _, start, end in methods)}
     bases = {name for base in node.bases for name in _used(base)}
     plain = {name for part, _, _ in inner if not isinstance(part, ast.FunctionDef) for name in _used(part)}
@@ -155,33 +169,39 @@ def _class_pieces(node, lines, last):
     return found
 
 
-def _spans(body, end):
+def _spans(body: Sequence[ast.stmt], end: int) -> Iterator[Tuple[ast.stmt, int, int]]:
     """Yield (statement, first line, line after the last one) of a body that ends before line `end`."""
     starts = [min([node.lineno] + [one.lineno for one in getattr(node, "decorator_list", [])]) for node in body]
     for node, first, last in zip(body, starts, starts[1:] + [end]):
         yield node, first, last
 
 
-def _made(node):
-    """Return the names that a statement of a module makes; an import of our own modules makes none that counts."""
+def _made(node: ast.AST) -> List[str]:
+    """Return the names that a statement of a module makes; an import of our own modules or of types makes none that counts."""
     if isinstance(node, ast.FunctionDef):
         return [node.name]
-    if isinstance(node, ast.Assign):
-        return [name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
     if isinstance(node, ast.ImportFrom):
-        own = (node.module or "").startswith(_PACKAGE)
-        return [] if own else [alias.asname or alias.name for alias in node.names]
+        left_out = node.module == "typing" or (node.module or "").startswith(_PACKAGE)
+        return [] if left_out else [alias.asname or alias.name for alias in node.names]
     if isinstance(node, ast.Import):
         return [alias.asname or alias.name.split(".")[0] for alias in node.names]
     return []
 
 
-def _used(node):
-    """Return the names that a piece of code uses."""
+def _used(node: ast.AST) -> Set[str]:
+    """Return the names that a piece of code uses; annotations are for its readers."""
     names = set()
-    for part in ast.walk(node):
+    pending = [node]
+    while pending:
+        part = pending.pop()
         if isinstance(part, ast.Name):
             names.add(part.id)
         elif isinstance(part, ast.Attribute):
             names.add(part.attr)
+        for field, value in ast.iter_fields(part):
+            if field not in ("annotation", "returns"):
+                pending.extend(one for one in (value if isinstance(value, list) else [value]) if isinstance(one, ast.AST))
     return names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import shutil
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -194,7 +195,9 @@ class Run:
         )
         family = self.framework.partition("-")[0]  # of keras-torch it is keras
         family = "keras2" if self.framework in KERAS_2 else family
-        module = importlib.import_module(f"kernelscope.analysis.attribution.frameworks.{family}")
+        package = "kernelscope.analysis.attribution.frameworks"
+        own = importlib.util.find_spec(f"{package}.{family}")
+        module = importlib.import_module(f"{package}.{family}" if own else f"{package}.marked")
         evidence = device.added(module.read(data.folder, context), data.folder, context)
         kernels = conform("kernels", evidence.kernels)
         # devices exchange the gradients of many layers together, while the backward of whichever is last is going on

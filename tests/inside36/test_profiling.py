@@ -7,8 +7,8 @@ import types
 import unittest
 from unittest import mock
 
-from kernelscope.tracer.inside.profiling.adapters.jax_compiling import Compilations
-from kernelscope.tracer.inside.profiling.adapters.jax_layers import Scopes
+from kernelscope.tracer.inside.frameworks.compilations import Compilations
+from kernelscope.tracer.inside.frameworks.jax.scopes import Scopes
 from kernelscope.tracer.inside.profiling.inputs import Inputs
 from kernelscope.tracer.inside.ranges import Recorder
 

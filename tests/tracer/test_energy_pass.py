@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kernelscope.tracer.inside.child import Child
-from kernelscope.tracer.inside.hooks import CannotReplay
+from kernelscope.tracer.inside.frameworks.workload import CannotReplay, Hooks
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.outside import energy
 from kernelscope.tracer.outside.energy import Measurement, Plan
@@ -140,7 +140,7 @@ def test_the_child_captures_a_layer_once_and_answers_times_or_a_reason(tmp_path)
     assert answers[2]["reason"] == "it has modules inside"
     steps = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
     assert [(step["window"], step["warmup"]) for step in steps] == [(None, True)] * 3, "captured steps are of no window"
-    child.hooks = object()
+    child.hooks = Hooks(spec, child.recorder)
     assert child.replay("conv2", 12, 1) == {"event": "cannot replay", "reason": "not built for mxnet"}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernelscope.analysis import Run, breakdown
-from kernelscope.tracer.inside.hooks.cntk_graph import Paths
+from kernelscope.tracer.inside.frameworks.cntk.graph import Paths
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 

@@ -20,9 +20,9 @@ from kernelscope.analysis import Run, breakdown
 from kernelscope.analysis.attribution.frameworks import Clock
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
-from kernelscope.tracer.inside.hooks.mxnet_queue import BACKWARD, Nodes
-from kernelscope.tracer.inside.hooks.unprinted import Unprinted
-from kernelscope.tracer.inside.profiling.adapters.mxnet import Names
+from kernelscope.tracer.inside.frameworks.mxnet.blocks import Names
+from kernelscope.tracer.inside.frameworks.mxnet.queue import BACKWARD, Nodes
+from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 

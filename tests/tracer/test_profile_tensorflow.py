@@ -15,9 +15,10 @@ import pytest
 from kernelscope.analysis import Run, breakdown
 from kernelscope.analysis.attribution.frameworks.tensorflow_names import RecordedNames
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.tracer.inside.profiling.adapters.tensorflow_eager import Made, Opened
-from kernelscope.tracer.inside.profiling.adapters.tensorflow_graphs import Calls, rendered
-from kernelscope.tracer.inside.profiling.adapters.tensorflow_quiet import Quiet
+from kernelscope.tracer.inside.frameworks.tensorflow.eager import Made, Opened
+from kernelscope.tracer.inside.frameworks.tensorflow.graphs import Calls, rendered
+from kernelscope.tracer.inside.frameworks.tensorflow.library import REMARKS
+from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
 from kernelscope.tracer.outside import environments
 
 SCRIPT = Path(__file__).parent / "children" / "train_tensorflow.py"
@@ -164,7 +165,7 @@ def test_an_eager_operator_belongs_to_the_call_that_made_its_output() -> None:
 
 
 def test_the_profilers_own_messages_are_kept_from_stderr(capfd: pytest.CaptureFixture[str]) -> None:
-    with Quiet():
+    with Unprinted(REMARKS):
         os.write(2, b"mine\nI0000 00:00:1.2    34 profiler_session.cc:117] Profiler session initializing.\nno newline")
     assert capfd.readouterr().err == "mine\nno newline"
 

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from kernelscope.tracer.inside.profiling.adapters.tensorflow_tracing import Tracings
+from kernelscope.tracer.inside.frameworks.tensorflow.tracing import Tracings
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 MODULE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kernelscope.tracer.inside import interpose
-from kernelscope.tracer.inside.hooks import cntk as hooks
-from kernelscope.tracer.inside.hooks import cntk_mkl
+from kernelscope.tracer.inside.frameworks import mkl_calls as cntk_mkl
+from kernelscope.tracer.inside.frameworks.cntk import workload as hooks
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def run_inside(run_in):
 HOOKS = """
 import json, os, sys, tempfile
 import numpy
-from kernelscope.tracer.inside.hooks import cntk as hooks_module
+from kernelscope.tracer.inside.frameworks.cntk import workload as hooks_module
 from kernelscope.tracer.inside.ranges import Recorder
 
 folder = tempfile.mkdtemp()
@@ -99,7 +99,7 @@ def test_files_settings_and_versions_are_those_of_the_pass(hooked):
 
 READER = """
 import itertools, json, os, tempfile
-from kernelscope.tracer.inside.hooks import cntk as hooks_module
+from kernelscope.tracer.inside.frameworks.cntk import workload as hooks_module
 from kernelscope.tracer.inside.ranges import Recorder
 
 folder = tempfile.mkdtemp()
@@ -276,9 +276,9 @@ def test_only_elf_files_have_slots(tmp_path):
 
 
 def test_mkl_reports_itself_only_where_its_calls_cannot_be_timed(monkeypatch):
-    assert hooks.environment("clean") == hooks.environment("layers") == {}
+    assert hooks.Hooks.environment("clean") == hooks.Hooks.environment("layers") == {}
     monkeypatch.setattr(interpose, "supported", lambda: False)
-    assert hooks.environment("kernels") == {"MKL_VERBOSE": "1"}
+    assert hooks.Hooks.environment("kernels") == {"MKL_VERBOSE": "1"}
     assert cntk_mkl.Calls(lambda: True).install() == []
 
 

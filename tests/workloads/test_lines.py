@@ -90,6 +90,26 @@ def test_a_decorated_function_of_compiled_code_counts_with_its_decorator():
     assert lines.count_sources([source], ("load",)) == 4
 
 
+ANNOTATED = """from typing import Any, Dict
+
+
+class Options(dict):
+    pass
+
+
+class Program(object):  # 1
+    kept: Dict[str, Any] = {}  # 2
+
+    def train(self, batches: Options) -> Options:  # 3
+        held: Dict = dict(batches)  # 4
+        return held  # 5
+"""
+
+
+def test_annotations_and_what_they_name_do_not_count():
+    assert lines.count_sources([ANNOTATED], ("Program", "train")) == 5
+
+
 TABLED = """from kernelscope.workloads.x.first import First
 from kernelscope.workloads.x.family import second, third
 from kernelscope.workloads.x import alone, shared

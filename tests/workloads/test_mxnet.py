@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from kernelscope.tracer.inside.hooks import mxnet as module
+from kernelscope.tracer.inside.frameworks.mxnet import workload as module
 
 pytestmark = pytest.mark.slow
 
@@ -17,11 +17,11 @@ def run_inside(run_in):
 
 HOOKS = """
 import gzip, json, os, tempfile, types
-from kernelscope.tracer.inside.hooks import mxnet as module
+from kernelscope.tracer.inside.frameworks.mxnet import workload as module
 from kernelscope.tracer.inside.ranges import Recorder
 
 folder = tempfile.mkdtemp()
-os.environ.update(module.environment("kernels"))
+os.environ.update(module.Hooks.environment("kernels"))
 os.environ["DNNL_VERBOSE"] = "0"
 recorder = Recorder(folder, layers=True)
 hooks = module.Hooks({"pass": "kernels", "mode": "train", "folder": folder, "threads": 1, "device": "cpu"}, recorder)

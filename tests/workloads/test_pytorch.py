@@ -16,7 +16,7 @@ HOOKS = """
 import collections, json, sys, tempfile, time
 import torch
 from torch import nn
-from kernelscope.tracer.inside.hooks.pytorch import Hooks
+from kernelscope.tracer.inside.frameworks.pytorch.workload import Hooks
 from kernelscope.tracer.inside.ranges import Recorder
 
 class Residual(nn.Module):
@@ -103,7 +103,7 @@ import json
 import numpy
 import torch
 from torch import nn
-from kernelscope.tracer.inside.hooks.pytorch import layer_modules
+from kernelscope.tracer.inside.frameworks.pytorch.workload import layer_modules
 from kernelscope.workloads import networks
 from kernelscope.workloads.pytorch import program
 
@@ -142,7 +142,7 @@ def test_what_only_wraps_a_model_changes_nothing(run_inside):
 
 NAMED = """
 import json
-from kernelscope.tracer.inside.hooks.pytorch import program_layers
+from kernelscope.tracer.inside.frameworks.pytorch.workload import program_layers
 from kernelscope.workloads import data, networks
 from kernelscope.workloads.pytorch.program import Program
 

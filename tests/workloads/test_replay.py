@@ -15,9 +15,9 @@ def run_inside(run_in):
 LAYERS = """
 import json, tempfile
 import torch
-from kernelscope.tracer.inside import hooks as package
-from kernelscope.tracer.inside.hooks.pytorch import Hooks
-from kernelscope.tracer.inside.hooks.pytorch_replay import _captured
+from kernelscope.tracer.inside.frameworks import workload as package
+from kernelscope.tracer.inside.frameworks.pytorch.workload import Hooks
+from kernelscope.tracer.inside.frameworks.pytorch.replay import _captured
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.workloads import data, networks
 from kernelscope.workloads.pytorch.program import Program

@@ -6,13 +6,13 @@ pytestmark = pytest.mark.slow
 
 START = """
 import json
-from kernelscope.tracer.inside.hooks import {framework} as module
+from kernelscope.tracer.inside import frameworks
 
 class Recorder(object):
     in_step, marker_fd = False, None
 
 recorder = Recorder()
-hooks = module.Hooks({{"pass": "clean", "mode": "train", "threads": 2, "device": "cpu"}}, recorder)
+hooks = frameworks.hooks("{framework}")({{"pass": "clean", "mode": "train", "threads": 2, "device": "cpu"}}, recorder)
 hooks.configure()
 seen = {{"before": hooks.settings()}}
 """

@@ -15,10 +15,10 @@ def run_inside(run_in):
 
 HOOKS = """
 import json, os, socket, sys, tempfile
-from kernelscope.tracer.inside.hooks import tensorflow as hooks_module
+from kernelscope.tracer.inside.frameworks.tensorflow import workload as hooks_module
 from kernelscope.tracer.inside.ranges import Recorder
 
-os.environ.update(hooks_module.environment("layers"))
+os.environ.update(hooks_module.Hooks.environment("layers"))
 folder = tempfile.mkdtemp()
 recorder = Recorder(folder, layers=True)
 hooks = hooks_module.Hooks({"pass": "kernels", "folder": folder, "threads": 2, "device": "cpu"}, recorder)

@@ -13,6 +13,7 @@ import json
 import operator
 import struct
 import zlib
+from typing import Any, Callable, Dict, List, Optional, Set
 
 MAGIC = b"KSCUPTI\x01"
 BLOCK = struct.Struct("<4sIII")  # tag, rows, bytes of content, CRC-32 of the content
@@ -92,7 +93,7 @@ _FEW = ("devices", "overheads")
 _LARGEST = {"B": 0xFF, "H": 0xFFFF, "I": 0xFFFFFFFF, "i": 0x7FFFFFFF, "Q": 0xFFFFFFFFFFFFFFFF, "q": 0x7FFFFFFFFFFFFFFF}
 
 
-def layout():
+def layout() -> List[Any]:
     """Return for HEAD: tag -> {"table", "columns": [[name, code], ...]}."""
     described = {}
     for table, (tag, *columns) in TABLES.items():
@@ -100,12 +101,12 @@ def layout():
     return described
 
 
-def block(tag, rows, content):
+def block(tag: Any, rows: Any, content: bytes) -> bytes:
     """Return one block."""
     return BLOCK.pack(tag, rows, len(content), zlib.crc32(content) & 0xFFFFFFFF) + content
 
 
-def json_block(tag, value):
+def json_block(tag: Any, value: Any) -> bytes:
     """Return a block with one JSON value."""
     return block(tag, 1, json.dumps(value, sort_keys=True).encode("ascii"))
 
@@ -113,18 +114,18 @@ def json_block(tag, value):
 class Texts(dict):
     """Text -> number. `written` is the block with those that are new since it was last asked for."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         dict.__init__(self)
         self._next = 0
-        self._new = []
+        self._new: List[Any] = []
 
-    def __missing__(self, text):
+    def __missing__(self, text: str) -> Any:
         number = self[text] = self._next
         self._next += 1
         self._new.append(str(text)[:MOST_CHARACTERS])
         return number
 
-    def written(self):
+    def written(self) -> Any:
         """Return the block of the texts that no block holds yet, or nothing."""
         if not self._new:
             return b""
@@ -138,20 +139,20 @@ class Texts(dict):
 class Encoder(object):
     """Turns records into blocks. counts: rows by table; unknown: records by kind that no table takes; failed: by table."""
 
-    def __init__(self, function_name=None):
+    def __init__(self, function_name: Optional[str] = None) -> None:
         """function_name: (kind, callback id) -> the function's name or None, asked once for each."""
         self.texts = Texts()
         self.counts = collections.Counter()
         self.unknown = collections.Counter()
         self.failed = collections.Counter()
         self._function_name = function_name
-        self._functions = set()
-        self._plans = {}
-        self._packers = {}
+        self._functions: Set[Any] = set()
+        self._plans: Dict[Any, Any] = {}
+        self._packers: Dict[Any, Any] = {}
         for table, (_, *columns) in TABLES.items():
             self._packers[table] = struct.Struct("<" + "".join("I" if code == TEXT else code for _, _, code in columns))
 
-    def encode(self, records):
+    def encode(self, records: Any) -> str:
         """Return the blocks of the records of one buffer, whatever their kinds and order."""
         groups = collections.defaultdict(list)
         for record in records:
@@ -163,7 +164,7 @@ class Encoder(object):
                 blocks.append(self._encode(plan, group[first : first + MOST_ROWS]))
         return b"".join(blocks)
 
-    def rows(self, table, rows):
+    def rows(self, table: Any, rows: Any) -> Any:
         """Return the block of rows that are tuples already, in the order of the table's columns; none for no rows."""
         rows = list(rows)
         columns = [column for _, _, column in TABLES[table][1:]]
@@ -173,7 +174,7 @@ class Encoder(object):
             table, [self._numbers(values) if code == TEXT else values for code, values in zip(columns, zip(*rows))]
         )
 
-    def _plan(self, kind, record):
+    def _plan(self, kind: Any, record: Any) -> Any:
         """Return (table or None, how its columns are got from a list of records of one class), found once for each class."""
         table = KINDS.get(int(record.kind))
         columns = None
@@ -189,7 +190,7 @@ class Encoder(object):
         self._plans[kind] = table, columns
         return self._plans[kind]
 
-    def _encode(self, plan, group):
+    def _encode(self, plan: Any, group: Any) -> Any:
         table, columns = plan
         if table is None:
             self.unknown.update(int(record.kind) for record in group)
@@ -207,10 +208,10 @@ class Encoder(object):
             middle = len(group) // 2  # one odd record must not cost its buffer
             return self._encode(plan, group[:middle]) + self._encode(plan, group[middle:])
 
-    def _numbers(self, texts):
+    def _numbers(self, texts: Any) -> List[Any]:
         return list(map(self.texts.__getitem__, texts))
 
-    def _named(self, table, columns):
+    def _named(self, table: Any, columns: Any) -> Any:
         """Return a block with the names of functions that are called for the first time."""
         if table != "calls" or self._function_name is None:
             return b""
@@ -220,7 +221,7 @@ class Encoder(object):
         names = [name for name in names if name[2]]
         return json_block(b"NAME", names) if names else b""
 
-    def _block(self, table, columns):
+    def _block(self, table: Any, columns: Any) -> Any:
         content = b"".join(map(self._packers[table].pack, *columns))
         count = len(columns[0])
         written = self.texts.written()
@@ -228,19 +229,19 @@ class Encoder(object):
         return written + block(TABLES[table][0], count, content)
 
 
-def _from_attributes(wanted, kind):
+def _from_attributes(wanted: Any, kind: str) -> Callable[..., Any]:
     """Return a function from records to columns, for classes whose attributes are quick (cupti-python 13.2 and later)."""
     present = [attribute for attribute, _ in wanted if hasattr(kind, attribute)]
     get = operator.attrgetter(*present)
 
-    def columns(group):
+    def columns(group: Any) -> List[Any]:
         found = dict(zip(present, zip(*map(get, group))))
         return [found.get(attribute, (0,) * len(group)) for attribute, _ in wanted]
 
     return columns
 
 
-def _from_bytes(wanted, described):
+def _from_bytes(wanted: Any, described: Dict[str, Any]) -> Callable[..., Any]:
     """Return the same for classes over numpy records (cupti-python up to 13.0), where each attribute costs microseconds.
 
     The record's bytes are taken whole, and read by the offsets of its own description. A text is asked for once for each
@@ -255,7 +256,7 @@ def _from_bytes(wanted, described):
         end = offset + struct.calcsize("<" + code)
     unpack = struct.Struct(form).unpack_from
 
-    def columns(group):
+    def columns(group: Any) -> Any:
         rows = zip(*[unpack(record._data.tobytes()) for record in group])
         found = dict(zip((name for _, name, _ in fields), rows))
         result = []
@@ -270,21 +271,21 @@ def _from_bytes(wanted, described):
     return columns
 
 
-def _code(described):
+def _code(described: Dict[str, Any]) -> Any:
     """Return struct's code of a numpy number."""
     return {"i": "bhiq", "u": "BHIQ"}[described.kind][{1: 0, 2: 1, 4: 2, 8: 3}[described.itemsize]]
 
 
-def _one_by_one(wanted):
+def _one_by_one(wanted: Any) -> Callable[..., Any]:
     """Return the same for records of which there are few: what an attribute cannot say is 0 or no text."""
 
-    def columns(group):
+    def columns(group: Any) -> List[Any]:
         return [[_value(record, attribute, code) for record in group] for attribute, code in wanted]
 
     return columns
 
 
-def _value(record, attribute, code):
+def _value(record: Any, attribute: Any, code: int) -> Any:
     try:
         value = operator.attrgetter(attribute)(record)
     except AttributeError:

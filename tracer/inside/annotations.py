@@ -6,6 +6,9 @@ three are then functions of the interpreter's own. `record` and `listen` put the
 
 import functools
 import threading
+from typing import Any, Callable, Optional
+
+from kernelscope.tracer.inside.ranges import Recorder
 
 _NOTHING = "".format
 _MOST_KNOWN = 1000
@@ -22,10 +25,10 @@ class Annotation(object):
     __enter__ = _NOTHING
     __exit__ = _NOTHING
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = " ".join(str(name).split())  # a line's end would end a line of the records
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Any:
         """Decorate a function."""
         return _around(self, function)
 
@@ -38,7 +41,7 @@ class step(object):  # noqa: N801  used like a function, as in nvtx
     __enter__ = _NOTHING
     __exit__ = _NOTHING
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Any:
         """Decorate the function that is one step."""
         return _around(self, function)
 
@@ -48,7 +51,7 @@ class _Known(dict):
 
     __slots__ = ()
 
-    def __missing__(self, name):
+    def __missing__(self, name: str) -> Any:
         made = Annotation(name)
         if len(self) < _MOST_KNOWN:
             self[name] = made
@@ -60,14 +63,14 @@ class _Known(dict):
 annotate = _Known().__getitem__
 
 
-def mark(name):
+def mark(name: str) -> None:
     """Say that something happens now: a range of no length."""
     if _recorder is not None:
         with annotate(name):
             pass
 
 
-def record(recorder):
+def record(recorder: Recorder) -> None:
     """Open ranges in this ranges.Recorder from now on; None for none."""
     global _recorder, _open
     _recorder, _open = recorder, {}
@@ -75,33 +78,33 @@ def record(recorder):
     Annotation.__exit__ = _NOTHING if recorder is None else _leave
 
 
-def listen(stepped):
+def listen(stepped: Optional[Callable[[], None]]) -> None:
     """Call this function at the end of each step that the script marks; None for none."""
     global _stepped
     _stepped = stepped
     step.__exit__ = _NOTHING if stepped is None else _end_step
 
 
-def _around(context, function):
+def _around(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def around(*arguments, **keywords):
+    def around(*arguments: Any, **keywords: Any) -> Any:
         with context:
             return function(*arguments, **keywords)
 
     return around
 
 
-def _enter(annotation):
+def _enter(annotation: Any) -> None:
     number = _recorder.push("annotation", annotation.name)
     _open.setdefault(threading.get_ident(), []).append((annotation, number))
 
 
-def _leave(annotation, kind, error, trace):
+def _leave(annotation: Any, kind: Any, error: Any, trace: Any) -> None:
     opened = _open.get(threading.get_ident())
     if opened and opened[-1][0] is annotation:  # else it was entered before ranges were recorded
         _recorder.close(opened.pop()[1])
 
 
-def _end_step(marked, kind, error, trace):
+def _end_step(marked: Callable[[], None], kind: Any, error: Any, trace: Any) -> None:
     if kind is None:
         _stepped()

@@ -23,6 +23,7 @@ import os
 import sys
 import threading
 import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 SCHEMA = "kernelscope/ceilings/1"  # of the record that parents make of it, which says too what was measured where
 TIMEOUT_S = 180.0  # when a parent gives up
@@ -38,7 +39,7 @@ TOO_SLOW_SECONDS = 1.0  # a type whose smallest product takes longer is emulated
 DTYPES = (("f32", "float32"), ("tf32", "float32"), ("f16", "float16"), ("bf16", "bfloat16"))
 
 
-def best_seconds(action, sync):
+def best_seconds(action: Callable[[], Any], sync: Callable[[], Any]) -> float:
     """Return the shortest time of one `action`, each sample being as many of them as last SAMPLE_SECONDS."""
     action()
     sync()
@@ -61,34 +62,34 @@ def best_seconds(action, sync):
 class Framework(object):
     """What is asked of a framework: one subclass each, imported when it is made."""
 
-    def copy(self, size):
+    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:
         """Return a function that copies a buffer of so many bytes on the device, and what it is called."""
         raise NotImplementedError
 
-    def product(self, dtype, size):
+    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:
         """Return a function that multiplies two square matrices of a type of DTYPES, and what it is called."""
         raise NotImplementedError
 
-    def sync(self):
+    def sync(self) -> None:
         """Wait until all that was started is done."""
 
-    def device_name(self):
+    def device_name(self) -> Optional[str]:
         """Return what the framework calls the device; None where it does not say."""
 
 
 class Numpy(Framework):
     """numpy of this interpreter, for frameworks that offer no product that could be timed alone. The processor only."""
 
-    def __init__(self, device, threads):
+    def __init__(self, device: str, threads: Optional[int]) -> None:
         if device != "cpu":
             raise RuntimeError("numpy runs on the processor only, and this framework offers no product to be timed")
         self.numpy = importlib.import_module("numpy")
 
-    def copy(self, size):  # noqa: D102
+    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         source, target = self.numpy.ones(size // 4, "float32"), self.numpy.ones(size // 4, "float32")
         return lambda: self.numpy.copyto(target, source), "numpy.copyto"
 
-    def product(self, dtype, size):  # noqa: D102
+    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         if dtype != "f32":
             raise RuntimeError("numpy multiplies no matrices of this type with a library")
         left, right = (self.numpy.ones((size, size), "float32") for _ in range(2))
@@ -99,18 +100,18 @@ class Numpy(Framework):
 class Torch(Framework):
     """PyTorch."""
 
-    def __init__(self, device, threads):
+    def __init__(self, device: str, threads: Optional[int]) -> None:
         self.torch = importlib.import_module("torch")
         if threads:
             self.torch.set_num_threads(threads)
         self.device = device
 
-    def copy(self, size):  # noqa: D102
+    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         source = self.torch.ones(size // 4, dtype=self.torch.float32, device=self.device)
         target = self.torch.empty_like(source)
         return lambda: target.copy_(source), "torch.Tensor.copy_"
 
-    def product(self, dtype, size):  # noqa: D102
+    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         torch = self.torch
         if self.device == "cuda":
             # ask for what is measured: the state of the user's program is another one's
@@ -119,58 +120,58 @@ class Torch(Framework):
         left, right = (torch.ones((size, size), dtype=kind, device=self.device) for _ in range(2))
         out = torch.empty((size, size), dtype=kind, device=self.device)
 
-        def multiply():
+        def multiply() -> None:
             with torch.no_grad():
                 torch.mm(left, right, out=out)
 
         return multiply, "torch.mm"
 
-    def sync(self):  # noqa: D102
+    def sync(self) -> None:  # noqa: D102
         if self.device == "cuda":
             self.torch.cuda.synchronize()
 
-    def device_name(self):  # noqa: D102
+    def device_name(self) -> Optional[str]:  # noqa: D102
         return self.torch.cuda.get_device_name(0) if self.device == "cuda" else None
 
 
 class TensorFlow(Framework):
     """TensorFlow 2, eager."""
 
-    def __init__(self, device, threads):
+    def __init__(self, device: str, threads: Optional[int]) -> None:
         self.tensorflow = importlib.import_module("tensorflow")
         if threads:
             self.tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
         self.device = "/GPU:0" if device == "cuda" else "/CPU:0"
-        self.last = None
+        self.last: Any = None
 
-    def copy(self, size):  # noqa: D102
+    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         with self.tensorflow.device(self.device):
             source = self.tensorflow.ones([size // 4])
 
-        def deep_copy():
+        def deep_copy() -> None:
             with self.tensorflow.device(self.device):
                 self.last = self.tensorflow.raw_ops.DeepCopy(x=source)
 
         return deep_copy, "tf.raw_ops.DeepCopy"
 
-    def product(self, dtype, size):  # noqa: D102
+    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         tensorflow = self.tensorflow
         if self.device != "/CPU:0":
             tensorflow.config.experimental.enable_tensor_float_32_execution(dtype == "tf32")
         with tensorflow.device(self.device):
             left, right = (tensorflow.ones([size, size], getattr(tensorflow, dict(DTYPES)[dtype])) for _ in range(2))
 
-        def multiply():
+        def multiply() -> None:
             with tensorflow.device(self.device):
                 self.last = tensorflow.matmul(left, right)
 
         return multiply, "tf.matmul"
 
-    def sync(self):  # noqa: D102
+    def sync(self) -> None:  # noqa: D102
         if self.device != "/CPU:0" and self.last is not None:
             self.last[:1].numpy()
 
-    def device_name(self):  # noqa: D102
+    def device_name(self) -> Optional[str]:  # noqa: D102
         if self.device == "/CPU:0":
             return None
         devices = self.tensorflow.config.list_physical_devices("GPU")
@@ -180,15 +181,15 @@ class TensorFlow(Framework):
 class MXNet(Framework):
     """MXNet 1.x."""
 
-    def __init__(self, device, threads):
+    def __init__(self, device: str, threads: Optional[int]) -> None:
         self.mxnet = importlib.import_module("mxnet")
         self.context = self.mxnet.gpu(0) if device == "cuda" else self.mxnet.cpu()
 
-    def copy(self, size):  # noqa: D102
+    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         source, target = (self.mxnet.nd.ones((size // 4,), ctx=self.context) for _ in range(2))
         return lambda: source.copyto(target), "mx.nd.NDArray.copyto"
 
-    def product(self, dtype, size):  # noqa: D102
+    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         if dtype == "bf16":
             raise RuntimeError("MXNet's dot takes no bfloat16")
         kind = dict(DTYPES)[dtype]
@@ -199,45 +200,45 @@ class MXNet(Framework):
             return lambda: dense(left, right, no_bias=True, num_hidden=size, out=out), "mx.nd.FullyConnected"
         return lambda: self.mxnet.nd.dot(left, right, out=out), "mx.nd.dot"
 
-    def sync(self):  # noqa: D102
+    def sync(self) -> None:  # noqa: D102
         self.mxnet.nd.waitall()
 
 
 class Jax(Framework):
     """JAX."""
 
-    def __init__(self, device, threads):
+    def __init__(self, device: str, threads: Optional[int]) -> None:
         self.jax = importlib.import_module("jax")
         self.numpy = importlib.import_module("jax.numpy")
         kinds = ("gpu", "cuda") if device == "cuda" else ("cpu",)
         self.device = next(found for found in self.jax.devices() if found.platform in kinds)
-        self.last = None
+        self.last: Any = None
 
-    def _made(self, *shape, **kind):
+    def _made(self, *shape: Any, **kind: Any) -> Any:
         return self.jax.device_put(self.numpy.ones(shape, **kind), self.device)
 
-    def copy(self, size):  # noqa: D102
+    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         source = self._made(size // 4, dtype="float32")
         scaled = self.jax.jit(lambda x: x * 2)
         return self._kept(lambda: scaled(source)), "jax.jit(x * 2)"
 
-    def product(self, dtype, size):  # noqa: D102
+    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
         precision = {"f32": "highest", "tf32": "tensorfloat32"}.get(dtype) if self.device.platform != "cpu" else None
         left, right = (self._made(size, size, dtype=dict(DTYPES)[dtype]) for _ in range(2))
         multiply = self.jax.jit(lambda x, y: self.numpy.dot(x, y, precision=precision))
         return self._kept(lambda: multiply(left, right)), "jax.numpy.dot"
 
-    def _kept(self, function):
-        def call():
+    def _kept(self, function: Callable[[], Any]) -> Callable[[], None]:
+        def call() -> None:
             self.last = function()
 
         return call
 
-    def sync(self):  # noqa: D102
+    def sync(self) -> None:  # noqa: D102
         if self.last is not None:
             self.last.block_until_ready()
 
-    def device_name(self):  # noqa: D102
+    def device_name(self) -> Optional[str]:  # noqa: D102
         return self.device.device_kind if self.device.platform != "cpu" else None
 
 
@@ -247,21 +248,21 @@ FRAMEWORKS = {
 }  # fmt: skip
 
 
-def made(name, device, threads):
+def made(name: str, device: str, threads: Optional[int]) -> Any:
     """Return what is asked for a framework of this name."""
     if name not in FRAMEWORKS:
         raise RuntimeError("no function of %s is known that copies or multiplies" % name)
     return FRAMEWORKS[name](device, threads)
 
 
-def memmove(size, threads):
+def memmove(size: int, threads: Optional[int]) -> Tuple[Callable[..., Any], str]:
     """Return a function that copies a buffer by memmove, a part in each thread, and what it is called."""
     source, target = ctypes.create_string_buffer(size), ctypes.create_string_buffer(size)
     ctypes.memset(source, 1, size)
     part = -(-size // threads)
     pieces = [(ctypes.addressof(target) + at, ctypes.addressof(source) + at, min(part, size - at)) for at in range(0, size, part)]
 
-    def copy():
+    def copy() -> Tuple[Callable[[], Any], str]:
         workers = [threading.Thread(target=ctypes.memmove, args=piece) for piece in pieces[1:]]
         for worker in workers:
             worker.start()
@@ -273,7 +274,7 @@ def memmove(size, threads):
     return copy, "memmove" if threads == 1 else "memmove in %d threads" % threads
 
 
-def copies(framework, device, threads, unavailable):
+def copies(framework: str, device: str, threads: Optional[int], unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
     """Return the best copy of each size."""
     found = []
     for size in COPY_BYTES:
@@ -294,7 +295,7 @@ def copies(framework, device, threads, unavailable):
     return found
 
 
-def products(framework, device, unavailable):
+def products(framework: str, device: str, unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
     """Return the best product of each type that the framework multiplies."""
     found = []
     for dtype, _ in DTYPES:
@@ -319,14 +320,14 @@ def products(framework, device, unavailable):
     return found
 
 
-def _reason(error):
+def _reason(error: Exception) -> str:
     """Return in a line what was raised; MXNet's messages begin with a traceback of its own."""
     lines = [line.strip() for line in str(error).split("\n")]
     said = next((line for line in lines if line and not line.startswith(("Traceback", "File", "["))), "")
     return ("%s: %s" % (type(error).__name__, said))[:200]
 
 
-def waiting():
+def waiting() -> Optional[Tuple[int, int]]:
     """Return for how long the main thread ran and was kept waiting for a processor so far, in ns; None where nothing tells."""
     try:
         with open("/proc/self/schedstat") as file:
@@ -335,7 +336,7 @@ def waiting():
         return None
 
 
-def share_waited(before, after):
+def share_waited(before: Any, after: Any) -> Any:
     """Return which share of the time between two answers of `waiting` was waited."""
     if not before or not after:
         return None
@@ -343,7 +344,7 @@ def share_waited(before, after):
     return round(waited / float(ran + waited), 3) if ran + waited else None
 
 
-def used():
+def used() -> Optional[Tuple[Any, Any, Any]]:
     """Return the processor time so far of all that runs on the machine, of this process, and in all, in s; None if not known.
 
     What a hypervisor gave to others (steal) counts as used; waiting for a disk does not. See proc_stat(5).
@@ -358,7 +359,7 @@ def used():
     return (sum(ticks) - idle) / per_second, times.user + times.system, sum(ticks) / per_second
 
 
-def share_of_others(before, after):
+def share_of_others(before: Any, after: Any) -> Any:
     """Return which share of the machine's processors others used between two answers of `used`."""
     if not before or not after or after[2] <= before[2]:
         return None
@@ -366,7 +367,7 @@ def share_of_others(before, after):
     return round(min(1.0, max(0.0, (everybody - own) / whole)), 3)
 
 
-def measure(name, device, threads):
+def measure(name: str, device: str, threads: Optional[int]) -> Dict[str, Any]:
     """Return the ceilings of a framework on a device, as OUT.json holds them."""
     start = time.perf_counter()
     before, used_before = waiting(), used()
@@ -379,7 +380,7 @@ def measure(name, device, threads):
     return dict(result, seconds=round(time.perf_counter() - start, 2))
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> int:
     """Measure what the specification asks for and write it down; return the exit status."""
     with open(arguments[0]) as file:
         spec = json.load(file)

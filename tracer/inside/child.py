@@ -15,15 +15,16 @@ import platform
 import sys
 import time
 import traceback
+from typing import IO, Any, Callable, Dict, List, Optional
 
-from kernelscope.tracer.inside import cuda_devices, heap, hooks, limits, lines, memory, nvtx, steady, streams, threads
+from kernelscope.tracer.inside import cuda_devices, frameworks, heap, limits, lines, memory, nvtx, steady, streams, threads
 from kernelscope.tracer.inside.choices import Options
 from kernelscope.tracer.inside.clock import anchor, now_ns
+from kernelscope.tracer.inside.frameworks.workload import CannotReplay
 from kernelscope.tracer.inside.plan import WARMUP_S
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.inside.remedies import remedied
 
-KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 CHECK_STEPS = 3  # how many training losses the fairness check compares
 NOT_SUPPORTED = "not supported"  # in the message of a ValueError: the program cannot do this, and nothing is broken
 
@@ -31,7 +32,7 @@ NOT_SUPPORTED = "not supported"  # in the message of a ValueError: the program c
 class Child(object):
     """The state of one pass: the program, the recorder and what the framework's hooks collect."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: Dict[str, Any]) -> None:
         self.folder = os.path.abspath(spec["folder"])
         self.spec = dict(spec, folder=self.folder, data=spec.get("data"))
         if spec.get("program"):
@@ -40,19 +41,19 @@ class Child(object):
         self.pass_name = spec["pass"]
         self.collector = spec.get("collector")  # what records the kernels pass: framework, nsys, nvprof or cupti
         self.report = {"pass": self.pass_name, "python": platform.python_version(), "anchors": []}
-        self.hooks = None
-        self.program = None
-        self.recorder = None
-        self.batches = None
-        self.line_profiler = None
+        self.hooks: Any = None
+        self.program: Any = None
+        self.recorder: Any = None
+        self.batches: Any = None
+        self.line_profiler: Any = None
         self.tracing = False
-        self.cupti = None
+        self.cupti: Any = None
         self.replayed = (None, None)  # the layer that was replayed last, and what runs it
 
-    def build(self):
+    def build(self) -> None:
         """Import the framework, build the program with the canonical weights and attach what this pass records."""
-        hooks_module = importlib.import_module("kernelscope.tracer.inside.hooks." + module_of(self.spec["framework"]))
-        os.environ.update(hooks_module.environment(self.pass_name))
+        make_hooks = frameworks.hooks(self.spec["framework"])
+        os.environ.update(make_hooks.environment(self.pass_name))
         marker_fd = None
         if self.pass_name == "kernels":
             marker_fd = streams.StreamCapture(self.folder).marker_fd
@@ -61,7 +62,7 @@ class Child(object):
         self.report["anchors"].append(anchor())
         if self.collector == "cupti":
             self._start_cupti()
-        self.hooks = hooks_module.Hooks(self.spec, self.recorder)
+        self.hooks = make_hooks(self.spec, self.recorder)
         self.hooks.configure()
         networks = importlib.import_module("kernelscope.workloads.networks")
         data = importlib.import_module("kernelscope.workloads.data")
@@ -85,7 +86,7 @@ class Child(object):
             self._check(host_batches)
         self.report["settings"] = self.hooks.settings()
 
-    def _program(self, network):
+    def _program(self, network: Any) -> Any:
         """Return the framework's program of a network; raise ValueError where it has none, or none that does what was asked."""
         framework, devices = self.spec["framework"], self.spec.get("devices", 1)
         if self.spec["batch"] % devices:
@@ -98,7 +99,7 @@ class Child(object):
             program = make_program(network, options)
         except (KeyError, ImportError) as error:
             # a network that the program's table of builders lacks, or that has no module of its own
-            own = "kernelscope.workloads.%s.%s" % (module_of(framework), network.name)
+            own = "kernelscope.workloads.%s.%s" % (family(framework), network.name)
             if error.args != (network.name,) and getattr(error, "name", None) != own:
                 raise
             raise ValueError("%s: network %s is %s" % (framework, network.name, NOT_SUPPORTED)) from error
@@ -106,27 +107,27 @@ class Child(object):
             raise ValueError("%s: %s is %s" % (framework, options.ignored()[0], NOT_SUPPORTED))
         return program
 
-    def _others(self):
+    def _others(self) -> List[int]:
         """Return the ids of further processes that share a step with this one."""
         return getattr(self.program, "processes", list)()
 
-    def _parts(self):
+    def _parts(self) -> Dict[str, str]:
         """Return, where several processes share a step, what of it is recorded."""
         others = len(self._others())
         return {"processes": "what rank 0 of %d does; the others' work is not recorded" % (1 + others)} if others else {}
 
-    def _loaded(self, data, network):
+    def _loaded(self, data: Any, network: Any) -> Any:
         """Return an iterator over batches that reads each from the disk when a step asks for it; raise ValueError."""
         framework, folder, batch = self.spec["framework"], self.spec["data"], self.spec["batch"]
         if self.spec["loader"] == "files":
             read = data.from_files(network, batch, folder)
             return self.program.stream(one for batch in read for one in self.program.prepare([batch]))
-        name = "kernelscope.workloads.%s.records" % module_of(framework)
+        name = "kernelscope.workloads.%s.records" % family(framework)
         if importlib.util.find_spec(name) is None:
             raise ValueError("%s: a loader of records is %s" % (framework, NOT_SUPPORTED))
         return iter(importlib.import_module(name).batches(self.program, folder, batch))
 
-    def _nvtx(self):
+    def _nvtx(self) -> Any:
         """Return what emits ranges, if a tool listens; where one should and no library can be loaded, the report says so."""
         wanted = self.collector in ("nsys", "nvprof")
         found = nvtx.load(wanted)
@@ -135,7 +136,7 @@ class Child(object):
             self.report.setdefault("unavailable", {})["NVTX ranges"] = reason
         return found
 
-    def _start_cupti(self):
+    def _start_cupti(self) -> None:
         """Start CUPTI, before the framework's first call of CUDA; where it cannot be had, fail or let the framework record."""
         from kernelscope.tracer.inside import cupti
 
@@ -150,7 +151,7 @@ class Child(object):
             self.spec["device_profiler"] = True
             self.report["collector"] = {"used": "framework", "reason": str(error)}
 
-    def _profile_lines(self):
+    def _profile_lines(self) -> None:
         """Set line_profiler up; where the user's interpreter has none, the run goes on and says so."""
         try:
             self.line_profiler = lines.profiler(self.program.functions())
@@ -158,7 +159,7 @@ class Child(object):
             reason = "%s; install line_profiler into %s" % (error, os.path.basename(sys.executable))
             self.report.setdefault("unavailable", {})["lines"] = reason
 
-    def _check(self, host_batches):
+    def _check(self, host_batches: Any) -> None:
         """Record what the fairness checks compare: parameters, shapes, outputs and the first losses."""
         images = host_batches[0][0]
         check = {
@@ -173,7 +174,7 @@ class Child(object):
         with open(os.path.join(self.folder, "check.json"), "w") as out:
             json.dump(check, out)
 
-    def _lines_of_code(self):
+    def _lines_of_code(self) -> Optional[int]:
         """Return how many lines the program takes for this network and mode; None where its source cannot be read."""
         networks, code = (importlib.import_module("kernelscope.workloads." + name) for name in ("networks", "lines"))
         try:
@@ -181,12 +182,12 @@ class Child(object):
         except (OSError, SyntaxError, ValueError):
             return None
 
-    def loop(self, count, warmup=False):
+    def loop(self, count: int, warmup: bool = False) -> None:
         """Run `count` steps of the workload's own loop."""
         run = self.program.train if self.spec["mode"] == "train" else self.program.infer
         run(self.recorder.steps(self.batches, count, warmup))
 
-    def warm_up(self):
+    def warm_up(self) -> Dict[str, Any]:
         """Run steps until their time has settled, at least as many as asked for; then start what records operators."""
         minimum, start, times = self.spec["warmup"], time.time(), []
         limit, seconds = max(minimum, steady.LIMIT if minimum else 0), self.spec.get("warmup_s", WARMUP_S)
@@ -198,11 +199,12 @@ class Child(object):
         self.recorder.flush()
         if self.recorder.layers and not self.tracing:
             heap.touch()
-            self.hooks.start_operators(self.program)
+            if self.pass_name in self.hooks.TRACED:
+                self.hooks.start_operators(self.program)
             self.tracing = True
         return {"event": "warm", "steps": len(times), "settled": self.report["warmup"]["settled"]}
 
-    def window(self, index, count):
+    def window(self, index: int, count: int) -> Dict[str, Any]:
         """Run one window of `count` steps and write down what it recorded."""
         self.recorder.window = index
         self.report["anchors"].append(anchor())
@@ -217,13 +219,13 @@ class Child(object):
             self.cupti.flush()
         return {"event": "window", "window": index, "step_ns": times}
 
-    def replay(self, layer, index, count):
+    def replay(self, layer: str, index: int, count: int) -> Dict[str, Any]:
         """Run one layer alone `count` times, with what an ordinary step gave it; where that cannot be, answer why."""
         try:
             if self.replayed[0] != layer:
                 self.replayed = (None, None)  # first, to free what it holds
                 self.replayed = (layer, self._replayer(layer))
-        except hooks.CannotReplay as error:
+        except CannotReplay as error:
             return {"event": "cannot replay", "reason": str(error)}
         times = [now_ns()]
         for _ in range(count):
@@ -232,22 +234,19 @@ class Child(object):
         lengths = [end - start for start, end in zip(times, times[1:])]
         return {"event": "replay", "window": index, "start_ns": times[0], "end_ns": times[-1], "step_ns": lengths}
 
-    def _replayer(self, layer):
+    def _replayer(self, layer: str) -> Callable[[], Any]:
         """Return what runs this layer alone; raise CannotReplay."""
-        make = getattr(self.hooks, "replayer", None)
-        if make is None:
-            raise hooks.CannotReplay("not built for %s" % self.spec["framework"])
         self.recorder.window = None  # the step that is captured belongs to no window
-        made = make(self.program, layer, lambda: self.loop(1, warmup=True))
+        made = self.hooks.replayer(self.program, layer, lambda: self.loop(1, warmup=True))
         self.recorder.flush()
         return made
 
-    def finish(self):
+    def finish(self) -> Dict[str, Any]:
         """Stop recording and write what is left."""
         self.report["anchors"].append(anchor())
         if self.tracing:
             self.report["threads"] = threads.names()
-            self.report["operator_files"] = self.hooks.stop_operators()
+            self.report["operator_files"] = self.hooks.stop_operators() if self.pass_name in self.hooks.TRACED else []
         if self.cupti is not None:
             self.report["cupti"] = self.cupti.stop()
         if self.line_profiler is not None:
@@ -266,25 +265,25 @@ class Child(object):
         self.write_report()
         return {"event": "finished"}
 
-    def write_report(self):
+    def write_report(self) -> None:
         """Write child.json: versions, settings, methods and clock anchors of this pass."""
         with open(os.path.join(self.folder, "child.json"), "w") as out:
             json.dump(self.report, out, indent=1, sort_keys=True)
 
 
-def module_of(framework):
-    """Return what a framework's modules are called: those of keras-torch and keras-jax are keras, of older backends keras2."""
-    return "keras2" if framework in KERAS_2 else framework.partition("-")[0]
+def family(framework: str) -> str:
+    """Return what a framework's modules are called."""
+    return frameworks.described(framework).family
 
 
-def program_class(framework, path, devices=1):
+def program_class(framework: str, path: Optional[str], devices: int = 1) -> Any:
     """Return the class Program of the file at `path`, or without one the workload's own for this framework.
 
     One that says DEVICES = True shares a step among several devices itself; a workload may have another one for that, in the
     module `parallel` beside its `program`. Raises ValueError where there is neither, with the reason that a program gives as
     ONE_DEVICE.
     """
-    package = "kernelscope.workloads.%s" % module_of(framework)
+    package = "kernelscope.workloads.%s" % family(framework)
     found = _own_program(path) if path else importlib.import_module(package + ".program").Program
     if devices == 1 or getattr(found, "DEVICES", False):
         return found
@@ -295,7 +294,7 @@ def program_class(framework, path, devices=1):
     raise ValueError("%s: %s" % (said, reason) if reason else said)
 
 
-def _own_program(path):
+def _own_program(path: str) -> Any:
     """Return the class Program of a user's file."""
     name = os.path.splitext(os.path.basename(path))[0]
     found = importlib.util.spec_from_file_location("variant_" + name, path)
@@ -310,7 +309,7 @@ def _own_program(path):
     return module.Program
 
 
-def _check_gpus(devices):
+def _check_gpus(devices: int) -> None:
     """Raise ValueError where this process sees fewer GPUs than are to share a step."""
     visible = len(cuda_devices.seen())
     if visible < devices:
@@ -318,7 +317,7 @@ def _check_gpus(devices):
         raise ValueError("%d GPUs asked for and %d visible, which is %s: %s" % (devices, visible, NOT_SUPPORTED, remedy))
 
 
-def _serve(child, commands, answer):
+def _serve(child: Child, commands: IO[str], answer: Callable[[Dict[str, Any]], None]) -> None:
     """Answer commands until told to finish or the parent goes away."""
     for line in iter(commands.readline, ""):
         command = json.loads(line)
@@ -333,7 +332,7 @@ def _serve(child, commands, answer):
             return
 
 
-def main(path):
+def main(path: str) -> int:
     """Run the pass that the file at `path` describes; return the process's exit status."""
     with open(path) as file:
         spec = json.load(file)
@@ -346,7 +345,7 @@ def main(path):
     if "umask" in spec:
         os.umask(spec["umask"])  # nsys sets it to 0, and everybody could write to the run folder
 
-    def answer(message):
+    def answer(message: Dict[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 

@@ -1,25 +1,27 @@
 """What a program is told of precision, layout and autotuning, and whether it listened: what is not looked at is not obeyed."""
 
+from typing import Any, Dict, List, Set
+
 CHOICES = ("precision", "layout", "autotune")  # None is the framework's own default
 
 
 class Options(dict):
     """The options of a program, as a dictionary that remembers which keys were looked up."""
 
-    def __init__(self, values):
+    def __init__(self, values: Dict[str, Any]) -> None:
         super(Options, self).__init__(values)
-        self.seen = set()
+        self.seen: Set[str] = set()
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         self.seen.add(key)
         return super(Options, self).__getitem__(key)
 
-    def get(self, key, default=None):
+    def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, or the default."""
         self.seen.add(key)
         return super(Options, self).get(key, default)
 
-    def ignored(self):
+    def ignored(self) -> List[str]:
         """Return the choices that somebody made and nobody looked at, as texts such as "layout channels_last"."""
         made = [(name, dict.get(self, name)) for name in CHOICES if name not in self.seen]
         return ["%s %s" % (name, value) for name, value in made if value is not None]

@@ -1,17 +1,18 @@
 """One clock for everything inside: CLOCK_MONOTONIC in integer nanoseconds, with anchors to the clocks that others use."""
 
 import time
+from typing import Dict
 
 if hasattr(time, "perf_counter_ns"):
     now_ns = time.perf_counter_ns
 else:  # Python 3.6: the float keeps about 10 ns at an uptime of months
 
-    def now_ns():
+    def now_ns() -> int:
         """Return CLOCK_MONOTONIC in ns."""
         return int(time.perf_counter() * 1e9)
 
 
-def anchor():
+def anchor() -> Dict[str, int]:
     """Return one simultaneous reading of the monotonic and of the wall clock, in ns, and how far apart the reads were.
 
     oneDNN's verbose lines and some profilers stamp the wall clock; a pair of readings ties them to our clock. The tightest

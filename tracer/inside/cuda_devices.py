@@ -2,11 +2,12 @@
 
 import ctypes
 import uuid
+from typing import Any, Dict, List, Optional
 
 MOST = 64
 
 
-def seen():
+def seen() -> List[Dict[str, Any]]:
     """Return one {"index", "uuid", "pci"} per device that CUDA shows this process; an empty list where there is no driver.
 
     To be called once the framework has used the GPU: before, it would initialise the driver in the framework's place.
@@ -21,7 +22,7 @@ def seen():
         return []
 
 
-def _device(driver, index):
+def _device(driver: Any, index: int) -> Optional[Dict[str, Any]]:
     device = ctypes.c_int()
     found = {"index": index, "uuid": None, "pci": None}
     if driver.cuDeviceGet(ctypes.byref(device), index):

@@ -16,6 +16,7 @@ import importlib
 import os
 import sys
 import threading
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside import activity_records
 from kernelscope.tracer.inside.clock import now_ns
@@ -64,7 +65,7 @@ _REMEDIES = {
 class Unavailable(Exception):
     """CUPTI cannot be used: one line with the reason and the remedy."""
 
-    def __init__(self, reason):
+    def __init__(self, reason: str) -> None:
         Exception.__init__(self, reason)
         self.reason = reason
 
@@ -76,26 +77,26 @@ class Cupti(object):
     submitted, which makes launches slower.
     """
 
-    def __init__(self, folder, graphs=NODE, latency=False):
+    def __init__(self, folder: str, graphs: Any = NODE, latency: bool = False) -> None:
         self.path = os.path.join(folder, FILE)
         self.graphs = graphs
         self.latency = latency
-        self.kinds = {}
-        self.versions = {}
-        self.errors = []
+        self.kinds: Dict[str, int] = {}
+        self.versions: Dict[str, Any] = {}
+        self.errors: List[str] = []
         self.dropped = 0
         self._encoding_ns = 0
-        self._package = None
-        self._subscriber = None
-        self._encoder = None
-        self._out = None
+        self._package: Any = None
+        self._subscriber: Any = None
+        self._encoder: Any = None
+        self._out: Any = None
         self._opened = False
-        self._process = None
+        self._process: Any = None
         self._lock = threading.Lock()
-        self._ranges = []
+        self._ranges: List[Any] = []
         self._written = 0
 
-    def start(self):
+    def start(self) -> None:
         """Begin to record. Raises Unavailable, with nothing left behind, when CUPTI cannot be used here."""
         self._package = _load()
         self._process = os.getpid()
@@ -114,14 +115,14 @@ class Cupti(object):
             self._undo()
             raise
 
-    def flush(self):
+    def flush(self) -> None:
         """Write what CUPTI has finished; call it while no step is measured."""
         if self._out is None or os.getpid() != self._process:
             return
         self._quietly("activity_flush_all", 0)
         self._tail(DURING)
 
-    def stop(self):
+    def stop(self) -> Dict[str, Any]:
         """Stop recording and close the file. Returns the report for child.json: what was recorded, what was lost, and why."""
         if self._subscriber is None or os.getpid() != self._process:
             return None
@@ -139,11 +140,11 @@ class Cupti(object):
         self._quietly("unsubscribe", subscriber)
         return report
 
-    def push(self, number):
+    def push(self, number: int) -> None:
         """Tie what this thread launches from now on to the range of this number."""
         self._quietly("activity_push_external_correlation_id", _RANGES, number)
 
-    def pop(self, number, name, thread, start, end):
+    def pop(self, number: int, name: str, thread: int, start: int, end: int) -> None:
         """Close the range; name, thread and times (CLOCK_MONOTONIC ns) go into the file beside the launches."""
         self._quietly("activity_pop_external_correlation_id", _RANGES)
         self._ranges.append((number, name, thread, start, end))
@@ -153,10 +154,10 @@ class Cupti(object):
 
     # Callbacks: nothing may be raised into CUPTI
 
-    def _buffer_requested(self):
+    def _buffer_requested(self) -> Tuple[Any, int]:
         return BUFFER_BYTES, 0
 
-    def _buffer_completed(self, records):
+    def _buffer_completed(self, records: Any) -> None:
         begin = now_ns()
         try:
             with self._lock:
@@ -168,23 +169,23 @@ class Cupti(object):
 
     # Steps of start and stop
 
-    def _call(self, name, *arguments):
+    def _call(self, name: str, *arguments: Any) -> Any:
         try:
             return getattr(self._package, name)(*arguments)
         except Exception as error:
             raise Unavailable("CUPTI: %s" % _reason(self._package, error)) from error
 
-    def _quietly(self, name, *arguments):
+    def _quietly(self, name: str, *arguments: Any) -> None:
         try:
             getattr(self._package, name)(*arguments)
         except Exception as error:
             self._note(error)
 
-    def _note(self, error):
+    def _note(self, error: Exception) -> None:
         if len(self.errors) < 10:
             self.errors.append("%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
 
-    def _enable(self):
+    def _enable(self) -> None:
         if self.latency:
             self._call("activity_enable_latency_timestamps", 1)
         for name in _KINDS + (("GRAPH_TRACE",) if self.graphs == GRAPH else ()):
@@ -199,7 +200,7 @@ class Cupti(object):
                 if name == _KINDS[0]:
                     raise Unavailable("CUPTI: %s" % self.kinds[name]) from error
 
-    def _open(self):
+    def _open(self) -> None:
         try:
             self._out = open(self.path, "wb", buffering=0)
         except OSError as error:
@@ -207,7 +208,7 @@ class Cupti(object):
         self._opened = True
         self._write(activity_records.MAGIC)
 
-    def _undo(self):
+    def _undo(self) -> None:
         for name, state in self.kinds.items():
             if state == "on":
                 self._quietly("activity_disable", getattr(self._package.ActivityKind, name))
@@ -218,14 +219,14 @@ class Cupti(object):
         if self._opened:
             os.remove(self.path)
 
-    def _close(self):
+    def _close(self) -> None:
         out, self._out = self._out, None
         if out is not None:
             out.close()
 
     # What is written
 
-    def _write(self, content):
+    def _write(self, content: bytes) -> None:
         """Append to the file; a full disk stops the recording, not the program."""
         try:
             while content and self._out is not None:
@@ -236,7 +237,7 @@ class Cupti(object):
             self._note(error)
             self._close()
 
-    def _header(self):
+    def _header(self) -> Any:
         head = {
             "format": 1,
             "process": self._process,
@@ -249,7 +250,7 @@ class Cupti(object):
         }
         return activity_records.json_block(b"HEAD", head)
 
-    def _clock(self, place):
+    def _clock(self, place: Any) -> Any:
         """Return a simultaneous reading of CUPTI's clock and ours: the tightest of several, as clock.anchor does."""
         best = None
         for _ in range(7):
@@ -260,7 +261,7 @@ class Cupti(object):
                 best = (cupti, (before + after) // 2, after - before, place)
         return self._encoder.rows("clock", [best])
 
-    def _tail(self, place):
+    def _tail(self, place: Any) -> None:
         """Write what does not come in buffers."""
         try:
             with self._lock:
@@ -268,18 +269,18 @@ class Cupti(object):
         except Exception as error:
             self._note(error)
 
-    def _pending(self):
+    def _pending(self) -> Any:
         ranges, self._ranges = self._ranges, []
         return self._encoder.rows("ranges", ranges)
 
-    def _losses(self):
+    def _losses(self) -> Any:
         """Return the records that CUPTI dropped since the last time: of its global queue, into which all streams record."""
         count = ctypes.c_size_t(0)
         self._quietly("activity_get_num_dropped_records", 0, 0, ctypes.addressof(count))
         self.dropped += count.value
         return self._encoder.rows("dropped", [(-1, -1, count.value)] if count.value else [])
 
-    def _report(self):
+    def _report(self) -> Dict[str, Any]:
         return {
             "file": FILE,
             "bytes": self._written,
@@ -294,11 +295,11 @@ class Cupti(object):
         }
 
 
-def _ignore(userdata, domain, callback_id, data):
+def _ignore(userdata: Any, domain: Any, callback_id: int, data: Any) -> None:
     """Do nothing: CUPTI is subscribed to only so that nobody else can."""
 
 
-def unavailable():
+def unavailable() -> Optional[str]:
     """Return why CUPTI cannot be used in this interpreter, without starting it; None where it seems usable.
 
     It asks for devices, which initialises CUDA: for a process of its own.
@@ -310,7 +311,7 @@ def unavailable():
     return without_device()
 
 
-def _load():
+def _load() -> Any:
     """Return the module cupti.cupti; raise Unavailable where package, library or driver is missing."""
     if sys.version_info < LEAST_PYTHON:
         raise Unavailable(
@@ -335,7 +336,7 @@ def _load():
     return package
 
 
-def driver_version():
+def driver_version() -> Optional[int]:
     """Return the newest CUDA that the driver serves, as 1000 * major + 10 * minor; None without a driver."""
     try:
         version = ctypes.c_int(0)
@@ -346,7 +347,7 @@ def driver_version():
         return None
 
 
-def without_device():
+def without_device() -> Optional[str]:
     """Return why CUDA finds no device to run on, or None. It initialises CUDA."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -359,7 +360,7 @@ def without_device():
     return "CUDA finds no device (error %d); check nvidia-smi and CUDA_VISIBLE_DEVICES" % (status or _NO_DEVICE)
 
 
-def _reason(package, error):
+def _reason(package: Any, error: Any) -> str:
     """Return in one line what an exception of cupti-python means and what helps."""
     text = str(error).split("\n")[0]
     status = getattr(error, "status", None)
@@ -381,7 +382,7 @@ def _reason(package, error):
     return text or type(error).__name__
 
 
-def _version():
+def _version() -> Any:
     """Return the installed version of cupti-python."""
     try:
         return importlib.import_module("importlib.metadata").version("cupti-python")
@@ -389,7 +390,7 @@ def _version():
         return "of unknown version"
 
 
-def _versions():
+def _versions() -> Dict[str, str]:
     return {
         "cupti_python": _version(),
         "driver_cuda": driver_version(),
@@ -397,14 +398,14 @@ def _versions():
     }
 
 
-def _function_names(package):
+def _function_names(package: Any) -> Callable[..., Any]:
     """Return a function from (activity kind, callback id) to the name of the CUDA function, or None."""
     names = {
         _RUNTIME_CALL: getattr(package, "runtime_api_trace_cbid", None) or getattr(package, "RuntimeApiTraceCbid", None),
         None: getattr(package, "driver_api_trace_cbid", None) or getattr(package, "DriverApiTraceCbid", None),
     }
 
-    def name(kind, number):
+    def name(kind: Any, number: int) -> str:
         try:
             return names[kind if kind == _RUNTIME_CALL else None](number).name
         except (TypeError, ValueError):
@@ -413,7 +414,7 @@ def _function_names(package):
     return name
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> int:
     """Run the self-check; return 0 when every record that was to be expected arrived."""
     if len(arguments) != 2 or arguments[0] != "--check":
         print("usage: python -m kernelscope.tracer.inside.cupti --check FOLDER", file=sys.stderr)

@@ -14,6 +14,7 @@ import os
 import struct
 import subprocess
 import sys
+from typing import Any, Callable, Dict, List
 
 from kernelscope.tracer.inside import activity_records
 from kernelscope.tracer.inside.ranges import Recorder
@@ -46,13 +47,13 @@ class Skipped(Exception):
 class _Cuda(object):
     """CUDA's driver library: every function raises Failed when its result is not 0."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         function = getattr(self._library, name)
 
-        def call(*arguments):
+        def call(*arguments: Any) -> None:
             status = function(*arguments)
             if status:
                 raise Failed("%s: error %d" % (name, status))
@@ -60,7 +61,7 @@ class _Cuda(object):
         return call
 
 
-def _driver_program(recorder):
+def _driver_program(recorder: Recorder) -> Dict[str, Any]:
     """Launch what is counted; return it by table."""
     cuda = _Cuda()
     context, module, kernel, stream, memory = (ctypes.c_void_p() for _ in range(5))
@@ -90,7 +91,7 @@ def _driver_program(recorder):
     return {"kernels": LAUNCHES + GRAPH_KERNELS, "copies": 2, "memsets": 1}
 
 
-def _load_module(cuda, module):
+def _load_module(cuda: Any, module: Any) -> None:
     for target in _TARGETS:
         try:
             cuda.cuModuleLoadData(ctypes.byref(module), _PTX % target)
@@ -100,7 +101,7 @@ def _load_module(cuda, module):
                 raise
 
 
-def _launch_graph(cuda, stream, launch):
+def _launch_graph(cuda: Any, stream: Any, launch: Callable[..., Any]) -> None:
     graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
     cuda.cuStreamBeginCapture_v2(stream, _STREAM_CAPTURE_MODE_THREAD_LOCAL)
     for _ in range(GRAPH_KERNELS):
@@ -110,7 +111,7 @@ def _launch_graph(cuda, stream, launch):
     cuda.cuGraphLaunch(executable, stream)
 
 
-def _torch_program(recorder):
+def _torch_program(recorder: Recorder) -> None:
     torch = importlib.import_module("torch")
     if not torch.cuda.is_available():
         raise Skipped("it finds no GPU")
@@ -121,7 +122,7 @@ def _torch_program(recorder):
         torch.cuda.synchronize()
 
 
-def _cupy_program(recorder):
+def _cupy_program(recorder: Recorder) -> None:
     cupy = importlib.import_module("cupy")
     values = cupy.ones(1 << 16)
     for _ in recorder.steps(iter("a"), 1):
@@ -130,7 +131,7 @@ def _cupy_program(recorder):
         cupy.cuda.Device().synchronize()
 
 
-def _jax_program(recorder):
+def _jax_program(recorder: Recorder) -> None:
     jax = importlib.import_module("jax")
     if jax.default_backend() != "gpu":
         raise Skipped("it finds no GPU")
@@ -141,7 +142,7 @@ def _jax_program(recorder):
         values.block_until_ready()
 
 
-def record(program, folder):
+def record(program: str, folder: str) -> Dict[str, Any]:
     """Run one program ("driver" or a framework) under the collector; return expected, exact and the collector's report."""
     from kernelscope.tracer.inside import cupti
 
@@ -154,7 +155,7 @@ def record(program, folder):
     return {"program": program, "expected": expected, "exact": program == "driver", "report": collector.stop()}
 
 
-def read_rows(path, table):
+def read_rows(path: str, table: str) -> List[Dict[str, Any]]:
     """Return the rows of one table as dictionaries: a reader of nothing but Python's own library, for small files."""
     found, place = [], len(activity_records.MAGIC)
     tag, *columns = activity_records.TABLES[table]
@@ -171,7 +172,7 @@ def read_rows(path, table):
     return found
 
 
-def judge(result, path):
+def judge(result: Any, path: str) -> List[str]:
     """Return what is wrong with a recording, one line each; nothing when all is there."""
     wrong = []
     recorded = collections.Counter({name: len(read_rows(path, name)) for name in activity_records.TABLES})
@@ -187,7 +188,7 @@ def judge(result, path):
     return wrong
 
 
-def _judge_ties(path):
+def _judge_ties(path: str) -> List[str]:
     """Check that launches carry their range, that graph kernels carry their graph, and that times are in order."""
     kernels = read_rows(path, "kernels")
     layers = {row["id"] for row in read_rows(path, "ranges")}
@@ -205,7 +206,7 @@ def _judge_ties(path):
     return wrong
 
 
-def check(folder):
+def check(folder: str) -> int:
     """Run all programs that can run here, each in a process of its own, and print what came of it; return 0 when all is well."""
     wrong = 0
     programs = ["driver"] + [name for name in FRAMEWORKS if importlib.util.find_spec(name) is not None]

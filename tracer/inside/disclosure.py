@@ -7,6 +7,7 @@ its own look says to be secret.
 import os
 import pwd
 import re
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Match, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
 from kernelscope.tracer.inside.secret_shapes import SHAPES
@@ -40,7 +41,9 @@ _OF_PEOPLE = ("home", "homes", "Users", "users")  # folders in which every folde
 _SHORTEST = 8  # characters of a secret that is looked for in files: shorter ones stand in them by chance
 
 
-def recorded(variables, chosen=None, full_paths=False):
+def recorded(
+    variables: Mapping[str, str], chosen: Optional[Mapping[str, str]] = None, full_paths: bool = False
+) -> Dict[str, Optional[str]]:
     """Return the variables that may be written down and are set, and those that the user chose for this run.
 
     Of a chosen variable whose name looks like that of a secret only the name is written down.
@@ -52,13 +55,13 @@ def recorded(variables, chosen=None, full_paths=False):
     return found
 
 
-def command(parts, full_paths=False):
+def command(parts: Sequence[str], full_paths: bool = False) -> List[str]:
     """Return a command line as it may be written down: without the home folder and the values of secrets."""
     hiding = Hiding(full_paths)
     return [hiding.text(_without_secret(part, before)) for before, part in zip([""] + list(parts), parts)]
 
 
-def _without_secret(part, before):
+def _without_secret(part: str, before: str) -> str:
     """Return an argument without its value if it is --SECRET=VALUE, SECRET=VALUE behind --env, or VALUE behind --SECRET."""
     if _SECRET_WORD.fullmatch(before) and not part.startswith("-"):
         return HIDDEN
@@ -68,7 +71,7 @@ def _without_secret(part, before):
     return _ASSIGNED.sub(lambda found: found[0][: found.start(1) - found.start()] + HIDDEN, part)
 
 
-def secrets(variables, parts=()):
+def secrets(variables: Mapping[str, str], parts: Sequence[str] = ()) -> List[str]:
     """Return the values that an environment and a command line keep secret, as far as they are unlike anything else.
 
     Files of a run are searched for them, where an ordinary word must not be overwritten.
@@ -83,13 +86,13 @@ def secrets(variables, parts=()):
     return sorted({value for value in values if _unlike(value)}, key=lambda value: (-len(value), value))
 
 
-def _unlike(value):
+def _unlike(value: str) -> bool:
     """Return whether a secret is no path, number or word."""
     digits = sum(letter.isdigit() for letter in value)
     return len(value) >= _SHORTEST and value[0] not in "/~.:" and 0 < digits < len(value)
 
 
-def homes():
+def homes() -> List[str]:
     """Return the folders that are the user's home, by any name, the longest first."""
     found = {os.path.expanduser("~")}
     try:
@@ -101,7 +104,7 @@ def homes():
     return sorted({home for home in usable if home and os.path.basename(home)}, key=len, reverse=True)
 
 
-def users():
+def users() -> List[str]:
     """Return the user's names, without those that are nobody's: of three letters and more, and not root."""
     found = {os.environ.get(name, "") for name in ("USER", "LOGNAME")}
     # /tmp, which some containers have for a home, names nobody
@@ -121,7 +124,7 @@ class Hiding(object):
     /tmp/cache_NAME/) and before an @.
     """
 
-    def __init__(self, full_paths=False, known=(), shapes=True):
+    def __init__(self, full_paths: bool = False, known: Iterable[str] = (), shapes: bool = True) -> None:
         spelled = {form for value in known for form in (value, value.replace("\\", "\\\\").replace('"', '\\"'))}
         self._known = sorted(spelled, key=lambda value: (-len(value), value))
         names, folders = ([], []) if full_paths else (users(), homes())
@@ -131,7 +134,7 @@ class Hiding(object):
         self._rules = [] if full_paths else self._own + list(_OTHERS)
         self.shapes = shapes
 
-    def text(self, text):
+    def text(self, text: str) -> str:
         """Return a text as it may be written down."""
         for value in self._known:
             text = text.replace(value, HIDDEN)
@@ -142,7 +145,7 @@ class Hiding(object):
             text = re.sub(shape, _hidden, text)
         return text
 
-    def of(self, value):
+    def of(self, value: Any) -> Any:
         """Return plain data, as of JSON, with every text in it as it may be written down."""
         if isinstance(value, str):
             return self.text(value)
@@ -150,12 +153,12 @@ class Hiding(object):
             return {self.of(key): self.of(content) for key, content in value.items()}
         return [self.of(content) for content in value] if isinstance(value, (list, tuple)) else value
 
-    def needed(self, content):
+    def needed(self, content: bytes) -> bool:
         """Return whether bytes may hold anything that is taken out but for the look of secrets."""
         needles = [needle for needle, _, _ in self._rules] + self._known
         return any(content.find(needle.encode("utf8", "surrogateescape")) >= 0 for needle in needles)
 
-    def same_length(self, content):
+    def same_length(self, content: bytes) -> bytes:
         """Return bytes that are no text as they may be written down, none moved: ~/////x.py is the same path as ~/x.py."""
         for value in self._known:
             found = value.encode("utf8", "surrogateescape")  # as os.environ gives what is no UTF-8
@@ -168,7 +171,7 @@ class Hiding(object):
         return content
 
 
-def _of_home(home, nobodys):
+def _of_home(home: str, nobodys: str) -> Iterator[Any]:
     """Yield the rules for a home folder, as it is spelled; see _OTHERS.
 
     nobodys: its name is no person's, as that of /root and /tmp: no letter may stand before it, as in /var/tmp and names of XLA.
@@ -178,25 +181,25 @@ def _of_home(home, nobodys):
         yield spelled, re.escape(spelled) + (_NO_LETTER.format(re.escape(spelled)) if nobodys else "") + _ENDS, "~"
 
 
-def _slashes(found):
+def _slashes(found: Match[str]) -> str:
     """Return the same path as ~, as long as what was found."""
     return b"~" + b"/" * (len(found[0]) - 1)
 
 
-def _at_beginnings(content, home):
+def _at_beginnings(content: bytes, home: str) -> bytes:
     """Return bytes without a home folder that is nobody's where protobuf's texts begin.
 
     Before each stands its length, which may be a letter.
     """
 
-    def hidden(found):
+    def hidden(found: Any) -> Any:
         text = content[found.start() : found.start() + content[found.start() - 1]]
         return _slashes(found) if len(text) == content[found.start() - 1] and min(text) >= 0x20 else found[0]
 
     return re.sub(rb"(?<=[A-Za-z0-9_.~-])" + re.escape(home), hidden, content)
 
 
-def _of_user(name):
+def _of_user(name: str) -> Tuple[Any, str, str]:
     """Return the rule for a user's name: as a part of a path, as the end of one, and in NAME@HOST."""
     literal = re.escape(name)
     part, end = r"(?<=/{0})(?=[/\"'\s:;,)\]\\]|\Z)", r"(?<=[_-]{0})(?=/)"
@@ -204,7 +207,7 @@ def _of_user(name):
     return name, literal + "(?:%s)" % "|".join(place.format(literal) for place in places), "~"
 
 
-def _hidden(found):
+def _hidden(found: Match[str]) -> str:
     """Return what stands in the place of what looks like a secret; without a digit it is words joined by hyphens."""
     group = "v" if "v" in found.re.groupindex else 0
     if group == 0 and not any(letter.isdigit() for letter in found[0]):
@@ -213,6 +216,6 @@ def _hidden(found):
     return found[0][:start] + HIDDEN + found[0][end:]
 
 
-def without_home(text):
+def without_home(text: str) -> str:
     """Return the text with home folders and the user's name written as ~: run folders are passed on, user names are not."""
     return Hiding().text(text)

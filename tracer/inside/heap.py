@@ -13,7 +13,7 @@ KEPT = "MALLOC_TRIM_THRESHOLD_"  # set where the heap keeps what is freed
 SPARE_BYTES = 512 << 20  # some ten MiB a step are used up
 
 
-def touch():
+def touch() -> None:
     """Take memory from the heap, write to all of it and give it back, so that its pages are there; only where it is kept."""
     if KEPT not in os.environ:
         return
@@ -27,7 +27,7 @@ def touch():
         library.free(block)
 
 
-def trim():
+def trim() -> None:
     """Give pages that are free back to the system, wherever they lie; nothing where the C library is not glibc."""
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:

@@ -15,6 +15,7 @@ import os
 import platform
 import struct
 import sys
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 _R_X86_64_JUMP_SLOT = 7
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, align, entry size
@@ -23,7 +24,7 @@ _RELOCATION = struct.Struct("<QQq")
 _SHT_RELA, _SHT_DYNSYM = 4, 11
 
 
-def mappings():
+def mappings() -> Iterator[Tuple[int, int, str, int, str]]:
     """Return [(start, end, permissions, offset, path)] of the process's memory that comes from files."""
     found = []
     with open("/proc/self/maps") as maps:
@@ -35,7 +36,7 @@ def mappings():
     return found
 
 
-def loaded(fragment):
+def loaded(fragment: str) -> Optional[str]:
     """Return the path of the loaded library whose file name starts with `fragment`, or None."""
     if not os.path.exists("/proc/self/maps"):
         return None
@@ -43,7 +44,7 @@ def loaded(fragment):
     return paths[0] if paths else None
 
 
-def call_slots(path):
+def call_slots(path: str) -> Dict[str, List[int]]:
     """Return {symbol: offset of its slot from the library's base address} of an ELF file; empty for what is no such file."""
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -53,7 +54,7 @@ def call_slots(path):
             data.close()
 
 
-def _call_slots(data):
+def _call_slots(data: bytes) -> Dict[str, List[int]]:
     if data[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian
         return {}
     (table,) = struct.unpack_from("<Q", data, 0x28)
@@ -75,17 +76,17 @@ def _call_slots(data):
 class Library(object):
     """A loaded library whose calls to another can be replaced. Keep the object: it keeps the replacements alive."""
 
-    def __init__(self, caller, callee):
+    def __init__(self, caller: str, callee: str) -> None:
         """Take the paths of two loaded libraries: whose calls are replaced, and where the real functions are."""
         places = [place for place in mappings() if place[4] == caller]
         self.callee = ctypes.CDLL(callee)
         self._base = min(start for start, _, _, offset, _ in places if offset == 0)
         self._writable = [(start, end) for start, end, allowed, _, _ in places if "w" in allowed]
         self._slots = call_slots(caller) if supported() else {}
-        self._kept = []
-        self._before = {}  # slot -> the address that stood there first
+        self._kept: List[Any] = []
+        self._before: Dict[Any, Any] = {}  # slot -> the address that stood there first
 
-    def replace(self, symbol, prototype, make):
+    def replace(self, symbol: str, prototype: Any, make: Callable[..., Any]) -> bool:
         """Send the calls of `symbol` to make(original); return whether that was possible.
 
         prototype: a ctypes function type with the function's signature. make: takes the original as a callable and returns a
@@ -104,13 +105,13 @@ class Library(object):
         place.value = ctypes.cast(replacement, ctypes.c_void_p).value
         return True
 
-    def restore(self, symbols):
+    def restore(self, symbols: Iterable[str]) -> None:
         """Let the calls of these symbols go where they went before; replacements stay alive, as another thread may be in one."""
         for symbol in symbols:
             if symbol in self._before:
                 ctypes.c_void_p.from_address(self._base + self._slots[symbol]).value = self._before.pop(symbol)
 
 
-def supported():
+def supported() -> bool:
     """Return whether this platform's slots are known."""
     return sys.platform.startswith("linux") and platform.machine() == "x86_64" and ctypes.sizeof(ctypes.c_void_p) == 8

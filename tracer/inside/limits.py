@@ -7,7 +7,7 @@ import signal
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def memory(most_bytes):
+def memory(most_bytes: int) -> None:
     """Let further allocations fail once the process has so many bytes of its own writable memory, as they do when memory is out.
 
     RLIMIT_DATA counts private writable memory (Linux 4.7 and later), touched or not, and no address space that is only reserved,
@@ -16,7 +16,7 @@ def memory(most_bytes):
     resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
 
 
-def end_with_parent():
+def end_with_parent() -> None:
     """Ask the kernel for SIGKILL when the parent ends, however that happens; where there is no prctl nothing is asked."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

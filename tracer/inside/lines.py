@@ -3,9 +3,10 @@
 import inspect
 import json
 import os
+from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 
-def profiler(functions):
+def profiler(functions: Iterable[Callable[..., Any]]) -> Any:
     """Return a LineProfiler over these functions; raise ImportError where line_profiler is not installed."""
     from line_profiler import LineProfiler
 
@@ -15,7 +16,7 @@ def profiler(functions):
     return line_profiler
 
 
-def save(line_profiler, folder, roots):
+def save(line_profiler: Any, folder: str, roots: Sequence[str]) -> None:
     """Write lines.json: per function its file, name, first line, source lines and (line, hits, time) as counted.
 
     Times are in the profiler's own unit, whose length in seconds stands beside them. Paths are cut at `roots`, so that a
@@ -37,7 +38,7 @@ def save(line_profiler, folder, roots):
         json.dump({"unit_s": stats.unit, "functions": functions}, out)
 
 
-def shortened(path, roots):
+def shortened(path: str, roots: Sequence[str]) -> str:
     """Return a path from the first of these folders that it is in, else as it is."""
     for root in roots:
         if path.startswith(root + os.sep):
@@ -45,7 +46,7 @@ def shortened(path, roots):
     return path
 
 
-def source(path, first_line, whole=False):
+def source(path: str, first_line: int, whole: bool = False) -> Optional[List[str]]:
     """Return the lines of the block that starts at `first_line`, or an empty list when the file cannot be read.
 
     whole: all lines from there on, for a module.

@@ -1,7 +1,9 @@
 """How much memory processes have resident."""
 
+from typing import Any, Dict, Optional
 
-def resident(processes=("self",)):
+
+def resident(processes: Any = ("self",)) -> Dict[str, Optional[int]]:
     """Return peak and present resident memory of all these processes together, in bytes; nothing where /proc does not tell.
 
     processes: ids, or "self". Pages that several of them share count once for each; the sum of peaks is that of each one's own.
@@ -13,7 +15,7 @@ def resident(processes=("self",)):
     return found
 
 
-def _of(process):
+def _of(process: Any) -> Dict[str, int]:
     found = {}
     try:
         with open("/proc/%s/status" % process) as status:

@@ -9,6 +9,7 @@ import ctypes
 import glob
 import os
 import sys
+from typing import Any, Dict, Iterator, Optional
 
 _NAMES = ("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "libnvToolsExt.so")
 
@@ -16,36 +17,36 @@ _NAMES = ("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "l
 class Nvtx(object):
     """push(name) and pop() of NVTX's default domain."""
 
-    def __init__(self, library):
+    def __init__(self, library: Any) -> None:
         self._push = library.nvtxRangePushA
         self._push.argtypes = [ctypes.c_char_p]
         self._push.restype = ctypes.c_int
         self._pop = library.nvtxRangePop
         self._pop.argtypes = []
         self._pop.restype = ctypes.c_int
-        self.names = {}  # how often a range of each name was opened
+        self.names: Dict[str, int] = {}  # how often a range of each name was opened
 
     @property
-    def emitted(self):
+    def emitted(self) -> int:
         """How many ranges were opened."""
         return sum(self.names.values())
 
-    def push(self, name):
+    def push(self, name: str) -> None:
         """Open a range; the counts of emitted ranges let a capture be checked for losses."""
         self._push(name.encode("utf8", "replace"))
         self.names[name] = self.names.get(name, 0) + 1
 
-    def pop(self):
+    def pop(self) -> None:
         """Close the innermost range."""
         self._pop()
 
 
-def listening():
+def listening() -> bool:
     """Return whether a tool (nsys, ncu, ...) has asked to receive NVTX in this process."""
     return bool(os.environ.get("NVTX_INJECTION64_PATH") or os.environ.get("KERNELSCOPE_NVTX_LIBRARY"))
 
 
-def _candidates():
+def _candidates() -> Iterator[str]:
     named = os.environ.get("KERNELSCOPE_NVTX_LIBRARY")
     if named:
         yield named
@@ -57,7 +58,7 @@ def _candidates():
         yield name
 
 
-def load(wanted=False):
+def load(wanted: bool = False) -> "Optional[Nvtx]":
     """Return an Nvtx, or None when no tool listens (and none is `wanted` to) or no library can be loaded."""
     if not wanted and not listening():
         return None

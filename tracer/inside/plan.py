@@ -1,5 +1,7 @@
 """What a run consists of: its passes, their order, and what children are given. Shared by all that start children."""
 
+from typing import Dict, List, Optional, Sequence, Tuple
+
 PASSES = ("check", "clean", "layers", "kernels", "lines")
 REPEATED = ("clean", "kernels")  # times are compared: the clean pass for its interval, the kernels one to choose among
 WINDOW_STEPS = 5  # steps of one turn: short against the machine's drift, long against the switch between children
@@ -49,7 +51,7 @@ RECORDED_VARIABLES = (
 )  # fmt: skip
 
 
-def order(repeats, passes=PASSES):
+def order(repeats: int, passes: Sequence[str] = PASSES) -> List[Tuple[str, int]]:
     """Return (pass, repeat) in the order in which they run, repeats counted from 1; passes: those that are wanted.
 
     The passes of one repeat stand together: machines drift over minutes, and what was recorded is put beside what was clean.
@@ -60,13 +62,13 @@ def order(repeats, passes=PASSES):
     return [(name, number) for name, number in planned + [(PASSES[-1], 1)] if name in passes]
 
 
-def windows(steps):
+def windows(steps: int) -> List[int]:
     """Return the number of steps of each window of one repeat of a pass."""
     whole, rest = divmod(steps, WINDOW_STEPS)
     return [WINDOW_STEPS] * whole + ([rest] if rest else [])
 
 
-def window(planned, number, measured_ns, name, steady):
+def window(planned: List[int], number: int, measured_ns: int, name: str, steady: bool) -> int:
     """Return the number of steps of the next window, the one of this number; 0 when the pass of this name has had enough.
 
     planned: as `windows` gives them. measured_ns: what the steps before took, of a side on average.
@@ -77,7 +79,7 @@ def window(planned, number, measured_ns, name, steady):
     return WINDOW_STEPS if more else 0
 
 
-def child_variables(environ, threads, device, steady=False):
+def child_variables(environ: Dict[str, str], threads: Optional[int], device: str, steady: bool = False) -> Dict[str, str]:
     """Return the environment that every child starts from: `environ` without what redirects imports, with what was asked for."""
     variables = {name: value for name, value in environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     variables.update({"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"})

@@ -12,13 +12,14 @@ import os
 import platform
 import resource
 import threading
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
 
 _SYS_GETTID = {"x86_64": 186, "aarch64": 178, "ppc64le": 207}
 
 
-def native_thread_id():
+def native_thread_id() -> int:
     """Return the operating system's id of the calling thread (what profilers call tid)."""
     if hasattr(threading, "get_native_id"):
         return threading.get_native_id()
@@ -34,26 +35,27 @@ class Recorder(object):
     with push(number) and pop(number, name, thread, start, end), or None (see cupti).
     """
 
-    def __init__(self, folder, layers=False, nvtx=None, marker_fd=None):
+    def __init__(self, folder: str, layers: bool = False, nvtx: Any = None, marker_fd: Optional[int] = None) -> None:
         self.folder = folder
         self.layers = layers
         self.nvtx = nvtx
         self.marker_fd = marker_fd
-        self.correlator = None
-        self.window = None
+        self.correlator: Any = None
+        self.window: Optional[int] = None
         self.step = -1
         self.in_step = False
-        self.settle = None  # set by hooks: waits at the end of a loop's last step for work that is still queued
+        # set by hooks: waits at the end of a loop's last step for work that is still queued
+        self.settle: Optional[Callable[[], Any]] = None
         self._begun = 0
-        self._before = None
-        self._steps = []
-        self._ranges = []  # RANGE_FIELDS of each, one after the other
+        self._before: Any = None
+        self._steps: List[Any] = []
+        self._ranges: List[Any] = []  # RANGE_FIELDS of each, one after the other
         self._numbers = itertools.count(1)
         self._local = threading.local()
-        self._thread = None  # that steps, and the ranges that are open on it, the outermost first
-        self._open = []
+        self._thread: Optional[int] = None  # that steps, and the ranges that are open on it, the outermost first
+        self._open: List[Any] = []
 
-    def _stack(self):
+    def _stack(self) -> List[Any]:
         try:
             return self._local.stack
         except AttributeError:
@@ -61,7 +63,7 @@ class Recorder(object):
             self._local.thread = native_thread_id()
             return self._local.stack
 
-    def push(self, category, name, layer=None, phase=None):
+    def push(self, category: str, name: str, layer: Optional[str] = None, phase: Optional[str] = None) -> Optional[int]:
         """Open a range on the calling thread; return its number. Outside a step, or with ranges off, this does nothing."""
         if not self.layers or not self.in_step:
             return None
@@ -80,7 +82,7 @@ class Recorder(object):
             os.write(self.marker_fd, b"@kernelscope %d B %s\n" % (start, name.encode("utf8", "replace")))
         return number
 
-    def pop(self):
+    def pop(self) -> None:
         """Close the innermost range of the calling thread; a close without an open range is ignored."""
         if not self.layers:
             return
@@ -88,7 +90,7 @@ class Recorder(object):
         if stack:
             self._end(stack)
 
-    def _end(self, stack):
+    def _end(self, stack: List[Any]) -> None:
         """Close the innermost range of the calling thread, whose stack this is."""
         start, category, name, layer, phase, number = stack.pop()
         if self.marker_fd is not None:
@@ -102,7 +104,7 @@ class Recorder(object):
         if self.nvtx is not None:
             self.nvtx.pop()
 
-    def close(self, number):
+    def close(self, number: Optional[int]) -> None:
         """Close the range of this number, which `push` returned, and those opened in it; nothing where it is closed already.
 
         For ranges that may reach beyond a step's end, which closes all ranges of its thread.
@@ -120,32 +122,40 @@ class Recorder(object):
                 self.pop()
             self.pop()
 
-    def innermost_layer(self):
+    def innermost_layer(self) -> Optional[str]:
         """Return the layer of the innermost range of the calling thread that has one, else None."""
         for entry in reversed(self._stack()):
             if entry[3] is not None:
                 return entry[3]
         return None
 
-    def loading(self):
+    def loading(self) -> bool:
         """Return whether the calling thread is making a batch ready: what it calls meanwhile is input, and no layer's."""
         return any(entry[1] == "data" for entry in self._stack())
 
-    def ranged(self, function, category, name, phase, layer=None):
-        """Return the function with a range around each call."""
-        push, pop = self.push, self.pop
+    def ranged(
+        self, function: Callable[..., Any], category: str, name: str, phase: str, layer: Optional[str] = None
+    ) -> Callable[..., Any]:
+        """Return the function with a range around each call, under the function's own name and documentation."""
+        return functools.wraps(function)(self.around(category, name, phase, layer)(function))
 
-        @functools.wraps(function)
-        def inside(*arguments, **keywords):
-            push(category, name, layer, phase)
-            try:
-                return function(*arguments, **keywords)
-            finally:
-                pop()
+    def around(self, category: str, name: str, phase: str, layer: Optional[str] = None) -> Callable[..., Any]:
+        """Return what puts a range around each call of a function; a step may end within the call."""
+        push, close = self.push, self.close
 
-        return inside
+        def ranged(function: Callable[..., Any]) -> Callable[..., Any]:
+            def inside(*arguments: Any, **keywords: Any) -> Any:
+                number = push(category, name, layer, phase)
+                try:
+                    return function(*arguments, **keywords)
+                finally:
+                    close(number)
 
-    def steps(self, batches, count, warmup=False):
+            return inside
+
+        return ranged
+
+    def steps(self, batches: Iterator[Any], count: int, warmup: bool = False) -> Iterator[Any]:
         """Yield `count` items of the iterator `batches`; a step lasts from asking for its batch until the next is asked for.
 
         The last step ends when the loop comes back for a batch that does not exist, so the loop's own work after the last
@@ -161,7 +171,7 @@ class Recorder(object):
                 self.settle()
             self.end_step(warmup)
 
-    def begin_step(self, since=None):
+    def begin_step(self, since: Optional[int] = None) -> None:
         """Begin a step on the calling thread. since: when it began, where the work of steps goes on between them."""
         self.step += 1
         self._open = self._stack()
@@ -171,7 +181,7 @@ class Recorder(object):
         self.in_step = True
         self.push("step", "step %d" % self.step)
 
-    def end_step(self, warmup=False):
+    def end_step(self, warmup: bool = False) -> Tuple[int, int]:
         """End the step with all ranges that are open on the calling thread; return when it began and ended."""
         stack = self._stack()
         while stack and self.layers:
@@ -182,7 +192,7 @@ class Recorder(object):
         self._steps.append((self.step, self.window, warmup, self._begun, end, self._before, after))
         return self._begun, end
 
-    def ended(self, stamps, warmup, windows):
+    def ended(self, stamps: Sequence[Any], warmup: bool, windows: Sequence[Optional[int]]) -> None:
         """Take over ends of steps that others noted: [end, used by then or None, beginning of the next step], and each one's
         window. Steps without a reading at their end share the next one (see _used).
 
@@ -198,7 +208,7 @@ class Recorder(object):
                 self._open[0] = begun, category, "step %d" % (step + 1), layer, phase, number
             self._begun, self._before = begun, after
 
-    def flush(self):
+    def flush(self) -> None:
         """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""
         thread = native_thread_id() if self._thread is None else self._thread
         with open(os.path.join(self.folder, "steps.jsonl"), "a") as out:
@@ -218,20 +228,20 @@ class Recorder(object):
                 out.write(json.dumps(dict(zip(RANGE_FIELDS, row))) + "\n")
         self._steps, self._ranges = [], []
 
-    def open_ranges(self):
+    def open_ranges(self) -> List[Any]:
         """Return the ranges that are open on the thread that steps, the outermost first: the list itself, which changes."""
         return self._open
 
-    def held(self):
+    def held(self) -> int:
         """Return how many ranges are in memory."""
         return len(self._ranges) // len(RANGE_FIELDS)
 
-    def ranges(self):
+    def ranges(self) -> List[Any]:
         """Return the ranges since the last flush, in the order of their ends, as tuples of RANGE_FIELDS."""
         values = iter(self._ranges)
         return sorted(zip(*[values] * len(RANGE_FIELDS)), key=lambda row: row[2])
 
-    def busy_times(self):
+    def busy_times(self) -> Dict[int, int]:
         """Return {step: how long it took without what it waited for, its wall or processor time in ns} since the last flush."""
         taken = {step[0]: step[4] - step[3] for step in self._steps}
         for step, used in zip(self._steps, _used(self._steps)):
@@ -239,7 +249,7 @@ class Recorder(object):
                 taken[step[0]] = min(taken[step[0]], used["user_ns"] + used["system_ns"])
         return taken
 
-    def step_times(self):
+    def step_times(self) -> List[int]:
         """Return the durations in ns of the steps since the last flush, in order."""
         return [row[4] - row[3] for row in self._steps]
 
@@ -255,7 +265,7 @@ _USAGE = {  # name of what a step used -> field of getrusage, how many of ours m
 }
 
 
-def _used(steps):
+def _used(steps: Sequence[Any]) -> List[Dict[str, Any]]:
     """Return what the process used in each of these steps, as a list of {name: count or ns}.
 
     Steps without a reading between them share what was used in all, in proportion to how long they took, so that it adds up;
@@ -270,12 +280,12 @@ def _used(steps):
     return found + [dict.fromkeys(_USAGE) for _ in group]
 
 
-def _shared(used, durations):
+def _shared(used: Dict[str, int], durations: Sequence[int]) -> List[Dict[str, int]]:
     reached = [0] + list(itertools.accumulate(durations))
     parts = zip(reached, reached[1:])
     return [{name: used[name] * end // reached[-1] - used[name] * start // reached[-1] for name in used} for start, end in parts]
 
 
-def _between(before, after):
+def _between(before: Any, after: Any) -> Dict[str, int]:
     """Return what the process used between two getrusage readings."""
     return {name: int((getattr(after, field) - getattr(before, field)) * scale) for name, (field, scale) in _USAGE.items()}

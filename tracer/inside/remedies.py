@@ -26,7 +26,7 @@ _REMEDIES = (
 )  # fmt: skip
 
 
-def remedied(message):
+def remedied(message: str) -> str:
     """Return an error in a line: the one that tells, with what can be done about it, where that is known; else the first."""
     lines = [line.strip() for line in message.strip().split("\n") if line.strip()]
     for pattern, remedy in _REMEDIES:

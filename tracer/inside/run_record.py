@@ -3,8 +3,10 @@
 import datetime
 import json
 import os
+from typing import Any, Dict, Union
 
 from kernelscope.tracer.inside.plan import RUN_SCHEMA
+from kernelscope.tracer.inside.scrubbing import Scrubber
 
 RUN_FILE = "run.json"
 
@@ -15,7 +17,7 @@ class RunRecord(object):
     scrubber: takes out what must not be written down (see scrubbing).
     """
 
-    def __init__(self, folder, record, scrubber):
+    def __init__(self, folder: Union[str, "os.PathLike[str]"], record: Dict[str, Any], scrubber: Scrubber) -> None:
         self.folder = str(folder)
         self.scrubber = scrubber
         created = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0).isoformat()
@@ -26,7 +28,7 @@ class RunRecord(object):
         self.record.update(record)
         self.write()
 
-    def write(self):
+    def write(self) -> None:
         """Replace run.json as a whole: a reader sees the old or the new one, also when the disk fills up."""
         path = os.path.join(self.folder, RUN_FILE)
         with open(path + ".new", "w", encoding="utf8") as out:

@@ -11,6 +11,7 @@ import mmap
 import os
 import shutil
 import zlib
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from kernelscope.tracer.inside import disclosure
 
@@ -27,21 +28,21 @@ class Scrubber(object):
     looked for.
     """
 
-    def __init__(self, full_paths, variables, command):
+    def __init__(self, full_paths: bool, variables: Mapping[str, str], command: Sequence[str]) -> None:
         known = disclosure.secrets(variables, command)
         self._large = disclosure.Hiding(full_paths, known, shapes=False)
         self._small = disclosure.Hiding(full_paths, known)
 
-    def of(self, value):
+    def of(self, value: Any) -> Any:
         """Return plain data, as of JSON, as it may be written down."""
         return self._small.of(value)
 
-    def folder(self, folder):
+    def folder(self, folder: str) -> None:
         """Rewrite the files below a folder; links are left alone. Raises OSError where a file cannot be written."""
         for root, _, names in os.walk(str(folder)):
             self.files(os.path.join(root, name) for name in names)
 
-    def files(self, paths):
+    def files(self, paths: Iterable[str]) -> None:
         """Rewrite files, as `folder` does."""
         for path in map(str, paths):
             if os.path.islink(path) or not os.path.getsize(path) or path.endswith(LEFT):
@@ -56,7 +57,7 @@ class Scrubber(object):
                 _binary(path, self._large)
 
 
-def _packed(path, hiding):
+def _packed(path: str, hiding: disclosure.Hiding) -> None:
     """Rewrite a text that is packed. One that was cut short is removed: nothing can read it, and what it holds is not known."""
     try:
         with gzip.open(path, "rb") as packed:
@@ -68,12 +69,12 @@ def _packed(path, hiding):
         _replace(path, lambda out: _pack(out, _encoded(hiding.text(_decoded(content)))))
 
 
-def _pack(out, content):
+def _pack(out: IO[bytes], content: bytes) -> None:
     with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=3, mtime=0) as packed:
         packed.write(content)
 
 
-def _text(path, hiding):
+def _text(path: str, hiding: disclosure.Hiding) -> None:
     """Rewrite a text."""
     with open(path, "rb") as file:
         content = file.read()
@@ -84,7 +85,7 @@ def _text(path, hiding):
             _replace(path, lambda out: out.write(_encoded(hidden)))
 
 
-def _binary(path, hiding):
+def _binary(path: str, hiding: disclosure.Hiding) -> None:
     """Rewrite any other file, which may be large: it is only looked at where it has nothing."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         hidden = hiding.same_length(content[:]) if hiding.needed(content) else None
@@ -92,7 +93,7 @@ def _binary(path, hiding):
         _replace(path, lambda out: out.write(hidden))
 
 
-def _database(path, hiding):
+def _database(path: str, hiding: disclosure.Hiding) -> None:
     """Rewrite the texts of an SQLite file; one that was cut short is like any other file."""
     import sqlite3  # not every build of Python has it, and only collectors write such files
 
@@ -106,7 +107,7 @@ def _database(path, hiding):
         _binary(path, hiding)
 
 
-def _updates(database):
+def _updates(database: Any) -> Iterator[str]:
     """Yield what rewrites each column that is declared to hold texts."""
     tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in map(_quoted, tables):
@@ -116,19 +117,19 @@ def _updates(database):
                 yield text.format(table, _quoted(row[1]))
 
 
-def _quoted(name):
+def _quoted(name: str) -> str:
     return '"%s"' % name.replace('"', '""')
 
 
-def _decoded(content):
+def _decoded(content: bytes) -> str:
     return content.decode("utf8", "surrogateescape")
 
 
-def _encoded(text):
+def _encoded(text: str) -> Tuple[str, ...]:
     return text.encode("utf8", "surrogateescape")
 
 
-def _replace(path, write):
+def _replace(path: str, write: Callable[[Any], Any]) -> None:
     """Write a file as a whole, with the rights that it had: a kill leaves the old or the new one, a full disk the old one."""
     new = path + ".scrubbed"
     try:

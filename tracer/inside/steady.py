@@ -1,24 +1,26 @@
 """When is a loop warm? When its step time no longer falls: caches filled, code compiled, allocators grown, autotuning done."""
 
+from typing import Sequence
+
 GROUP = 5  # steps whose median is compared with that of the steps before
 TOLERANCE = 0.10  # medians of two neighbouring groups may differ by this share: machines of this kind drift as much
 LIMIT = 60  # after so many steps the loop is taken as it is, and the run says that it did not settle
 
 
-def median(values):
+def median(values: Sequence[float]) -> float:
     """Return the middle value (the lower one of two)."""
     ordered = sorted(values)
     return ordered[(len(ordered) - 1) // 2]
 
 
-def group(step_ns, minimum, left_s):
+def group(step_ns: Sequence[int], minimum: int, left_s: float) -> int:
     """Return how many steps to run before looking again: a few, or one where steps are so long that a few may be too many."""
     if not step_ns:
         return GROUP if minimum >= GROUP else 1
     return GROUP if GROUP * step_ns[-1] <= left_s * 1e9 else 1
 
 
-def settled(step_ns, minimum):
+def settled(step_ns: Sequence[int], minimum: int) -> bool:
     """Return whether these step times, oldest first, have settled: at least `minimum` steps, last two groups alike."""
     if len(step_ns) < max(minimum, 2 * GROUP if minimum > 0 else 0):
         return False

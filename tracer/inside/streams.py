@@ -18,7 +18,7 @@ _LINE_BUFFERED = 1  # _IOLBF of <stdio.h> on Linux
 class StreamCapture(object):
     """Points descriptors 1 and 2 at files; `marker_fd` is where range markers go so that they keep the stream's order."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self.marker_fd = self._redirect(1, os.path.join(folder, STDOUT_FILE), "stdout")
         self._redirect(2, os.path.join(folder, STDERR_FILE), "stderr")
         # a C stdout that is a file would be written in blocks of 4096 bytes, out of order with the markers
@@ -26,7 +26,7 @@ class StreamCapture(object):
         libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, 0)
 
     @staticmethod
-    def _redirect(descriptor, path, name):
+    def _redirect(descriptor: int, path: str, name: str) -> int:
         getattr(sys, name).flush()
         kept = os.dup(descriptor)
         setattr(sys, name, io.open(kept, "w", buffering=1, encoding="utf8", errors="backslashreplace"))

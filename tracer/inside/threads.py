@@ -3,11 +3,12 @@
 import contextlib
 import os
 import threading
+from typing import Dict
 
 MAIN = "MainThread"
 
 
-def names():
+def names() -> Dict[str, str]:
     """Return the names of threads by their ids (as text): Python's where it knows the thread, else the system's.
 
     Before Python 3.8 nothing tells which of Python's threads has which id; the main one's is that of the process.

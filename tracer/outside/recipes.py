@@ -1,4 +1,4 @@
-"""What each framework's environment is made of: the pinned requirements in `workloads/environments`.
+"""What each framework's environment is made of: pinned requirements in its package of `workloads`, by which it is found.
 
 One file a framework and variant, `<framework>-cpu.txt` and, where a CUDA build is published, `<framework>-cuda.txt`. It is
 an ordinary requirements file of pip; comments of the form `# key: values` say what pip cannot:
@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
+from kernelscope.tracer.inside import frameworks
 from kernelscope.tracer.outside import gpu
 from kernelscope.tracer.outside.errors import UsageError
 
-FRAMEWORKS = (
-    "pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn", "cudnn",
-    "chainer", "lasagne", "keras-theano", "keras-cntk", "keras-mxnet", "onnxruntime", "caffe2",
-)  # fmt: skip
+_WORKLOADS = Path(str(resources.files("kernelscope.workloads")))
+_FOUND = sorted(path.name[: -len("-cpu.txt")] for path in _WORKLOADS.glob("*/*-cpu.txt"))
+# those that have no description, which packages of workloads need not have, come last
+FRAMEWORKS = tuple(dict.fromkeys((*frameworks.FRAMEWORKS, *_FOUND)))
 ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
 # framework -> the one in whose environment it is
 SHARED = {"keras-tensorflow": "tensorflow", "keras-jax": "jax", "keras-theano": "lasagne"}
@@ -139,5 +140,5 @@ def _bytes(path: Path, text: str) -> int:
 
 
 def _path(framework: str, variant: str) -> Path:
-    folder = resources.files("kernelscope.workloads") / "environments"
-    return Path(str(folder)) / f"{owner(framework)}-{variant}.txt"
+    name = owner(framework)
+    return _WORKLOADS / frameworks.described(name).family / f"{name}-{variant}.txt"

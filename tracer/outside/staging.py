@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelscope.tracer.outside.errors import InputError
 
-_IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "py.typed", "environments", "experiments")
+_IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "py.typed", "*.txt", "*.toml", "experiments")
 
 
 def package_folder(name: str) -> Path:

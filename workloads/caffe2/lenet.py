@@ -1,9 +1,11 @@
 """LeNet-5 for 28x28 images, as a Caffe2 user writes it; blobs bear the names of layers."""
 
+from typing import Any
+
 from caffe2.python import brew
 
 
-def build(model, x, dropout):
+def build(model: Any, x: str, dropout: bool) -> str:
     """Append the layers to a model; return the blob of logits. There is no dropout to switch off."""
     x = brew.tanh(model, brew.conv(model, x, "conv1", 1, 6, kernel=5, pad=2), "tanh1")
     x = brew.average_pool(model, x, "pool1", kernel=2, stride=2)

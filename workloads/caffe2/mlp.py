@@ -1,9 +1,11 @@
 """Two hidden layers with dropout over 784 inputs, as a Caffe2 user writes it; blobs bear the names of layers."""
 
+from typing import Any
+
 from caffe2.python import brew
 
 
-def build(model, x, dropout):
+def build(model: Any, x: str, dropout: bool) -> str:
     """Append the layers to a model; dropout: whether they drop anything in training. Return the blob of logits."""
     rate = 0.2 if dropout else 0.0
     x = brew.relu(model, brew.fc(model, x, "fc1", 784, 512), "relu1")

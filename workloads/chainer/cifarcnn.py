@@ -1,5 +1,7 @@
 """The CIFAR-10 network of the comparison of eleven frameworks, as a Chainer user writes it."""
 
+from typing import Any
+
 import chainer
 import chainer.functions as F
 import chainer.links as L
@@ -8,7 +10,7 @@ import chainer.links as L
 class CifarCNN(chainer.Chain):
     """Two pairs of padded 3x3 convolutions of 50 and 100 channels with max pooling, then two dense layers."""
 
-    def __init__(self, dropout):
+    def __init__(self, dropout: bool) -> None:
         super(CifarCNN, self).__init__()
         self.rate = 1.0 if dropout else 0.0
         with self.init_scope():
@@ -19,7 +21,7 @@ class CifarCNN(chainer.Chain):
             self.fc1 = L.Linear(6400, 512)
             self.fc2 = L.Linear(512, 10)
 
-    def forward(self, images):
+    def forward(self, images: Any) -> Any:
         """Return the logits [batch, 10] of images [batch, 3, 32, 32]."""
         x = F.relu(self.conv1(images))
         x = F.relu(self.conv2(x))

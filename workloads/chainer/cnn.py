@@ -1,5 +1,7 @@
 """The Keras CIFAR-10 example network for 3x32x32 images, as a Chainer user writes it."""
 
+from typing import Any
+
 import chainer
 import chainer.functions as F
 import chainer.links as L
@@ -8,7 +10,7 @@ import chainer.links as L
 class CNN(chainer.Chain):
     """Two blocks of two 3x3 convolutions with max pooling and dropout, then two dense layers."""
 
-    def __init__(self, dropout):
+    def __init__(self, dropout: bool) -> None:
         super(CNN, self).__init__()
         self.rate = 1.0 if dropout else 0.0
         with self.init_scope():
@@ -19,7 +21,7 @@ class CNN(chainer.Chain):
             self.fc1 = L.Linear(2304, 512)
             self.fc2 = L.Linear(512, 10)
 
-    def forward(self, images):
+    def forward(self, images: Any) -> Any:
         """Return the logits [batch, 10] of images [batch, 3, 32, 32]."""
         x = F.relu(self.conv1(images))
         x = F.relu(self.conv2(x))

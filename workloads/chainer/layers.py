@@ -1,6 +1,11 @@
 """Which canonical layer a function of Chainer computes: links have names, plain functions have a type and an order."""
 
+from typing import Any, Dict, List, Optional
+
 import chainer
+
+from kernelscope.workloads.networks import Network
+from kernelscope.workloads.program import Shapes
 
 # Chainer's function -> canonical type of layer; a link's functions are the link's
 _TYPES = {
@@ -24,28 +29,28 @@ class Layers(chainer.LinkHook):
 
     name = "kernelscope_layers"
 
-    def __init__(self, network, model):
+    def __init__(self, network: Network, model: Any) -> None:
         self._model = model
         self._links = {id(link) for link in model.children()}
         self._link = None  # the link that runs
-        self._named = {}
+        self._named: Dict[Optional[str], List[str]] = {}
         for layer in network.layers:
             self._named.setdefault(layer.type, []).append(layer.name)
-        self._seen = {}
+        self._seen: Dict[Optional[str], int] = {}
 
-    def forward_preprocess(self, args):
+    def forward_preprocess(self, args: Any) -> None:
         """Enter a link; the model itself begins a new pass."""
         if args.link is self._model:
             self._seen = {}
         elif id(args.link) in self._links:
             self._link = args.link.name
 
-    def forward_postprocess(self, args):
+    def forward_postprocess(self, args: Any) -> None:
         """Leave a link."""
         if id(args.link) in self._links:
             self._link = None
 
-    def of(self, function):
+    def of(self, function: Any) -> Optional[str]:
         """Return the layer of a function that is about to run, or None; asking counts it."""
         if self._link is not None:
             return self._link
@@ -55,14 +60,14 @@ class Layers(chainer.LinkHook):
         return names[number] if number < len(names) else None
 
 
-def layer_shapes(network, model, images):
+def layer_shapes(network: Network, model: Any, images: Any) -> Shapes:
     """Return {layer: shape of one sample's output}, observed while the model runs; a layer's last function tells."""
     shapes, layers, original = {}, Layers(network, model), chainer.FunctionNode.apply
 
-    def observed(function, inputs):
+    def observed(function: Any, inputs: int) -> Any:
         layer = layers.of(function)
         outputs = original(function, inputs)
-        shapes[layer] = [int(size) for size in outputs[0].shape[1:]]
+        shapes[str(layer)] = [int(size) for size in outputs[0].shape[1:]]
         return outputs
 
     chainer.FunctionNode.apply = observed

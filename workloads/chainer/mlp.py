@@ -1,5 +1,7 @@
 """The multi-layer perceptron for vectors of 784 numbers, as a Chainer user writes it."""
 
+from typing import Any
+
 import chainer
 import chainer.functions as F
 import chainer.links as L
@@ -8,7 +10,7 @@ import chainer.links as L
 class MLP(chainer.Chain):
     """Two hidden layers of 512 units with ReLU and dropout."""
 
-    def __init__(self, dropout):
+    def __init__(self, dropout: bool) -> None:
         super(MLP, self).__init__()
         self.dropout = 0.2 if dropout else 0.0
         with self.init_scope():
@@ -16,7 +18,7 @@ class MLP(chainer.Chain):
             self.fc2 = L.Linear(512, 512)
             self.fc3 = L.Linear(512, 10)
 
-    def forward(self, vectors):
+    def forward(self, vectors: Any) -> Any:
         """Return the logits [batch, 10] of vectors [batch, 784]."""
         x = F.dropout(F.relu(self.fc1(vectors)), self.dropout)
         x = F.dropout(F.relu(self.fc2(x)), self.dropout)

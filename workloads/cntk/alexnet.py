@@ -1,10 +1,14 @@
 """AlexNet on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
 
+from typing import Any
+
 import cntk as C
 from cntk.layers import Activation, Convolution2D, Dense, Dropout, MaxPooling, Sequential
 
+from kernelscope.workloads.networks import Network
 
-def _alexnet(network, dropout, first, pooled, hidden):
+
+def _alexnet(network: Network, dropout: bool, first: Any, pooled: int, hidden: int) -> Any:
     """Return the model; first: its first layers, pooled: the width of windows that are pooled, hidden: of dense layers."""
     rate = 0.5 if dropout else 0.0
     return Sequential(
@@ -34,7 +38,7 @@ def _alexnet(network, dropout, first, pooled, hidden):
     )
 
 
-def alexnet(network, dropout):
+def alexnet(network: Network, dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything.
 
     CNTK pads half a window or nothing, so that two pixels on each side are a layer of their own.
@@ -46,6 +50,6 @@ def alexnet(network, dropout):
     return _alexnet(network, dropout, first, 3, 4096)
 
 
-def alexnet_cifar10(network, dropout):
+def alexnet_cifar10(network: Network, dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
     return _alexnet(network, dropout, [Convolution2D((3, 3), 64, pad=True, name="conv1")], 2, 1024)

@@ -1,10 +1,14 @@
 """The CIFAR-10 network of the comparison of eleven frameworks with cntk.layers."""
 
+from typing import Any
+
 import cntk as C
 from cntk.layers import Activation, Convolution2D, Dense, Dropout, MaxPooling, Sequential
 
+from kernelscope.workloads.networks import Network
 
-def cifarcnn(network, dropout):
+
+def cifarcnn(network: Network, dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
     quarter, half = (0.25, 0.5) if dropout else (0.0, 0.0)
     return Sequential(

@@ -1,9 +1,12 @@
 """GoogLeNet on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
 
+from typing import Any
+
 import cntk as C
 from cntk.layers import Activation, Convolution2D, Dense, Dropout, MaxPooling, Sequential
 
 from kernelscope.workloads.cntk.layers import global_average_pooling
+from kernelscope.workloads.networks import Network
 
 # Channels of 1x1; of 3x3's reduction and 3x3; of 5x5's reduction and 5x5; of the pooled branch's 1x1
 _INCEPTIONS = {
@@ -19,7 +22,7 @@ _INCEPTIONS = {
 }
 
 
-def _convolution(size, channels, name, relu, stride=1):
+def _convolution(size: int, channels: int, name: str, relu: str, stride: int = 1) -> Any:
     """Return a convolution that keeps its input's size, and its activation."""
     return Sequential(
         [
@@ -29,11 +32,11 @@ def _convolution(size, channels, name, relu, stride=1):
     )
 
 
-def _pool(name, stride=2):
+def _pool(name: str, stride: int = 2) -> Any:
     return MaxPooling((3, 3), strides=stride, pad=True, name=name)
 
 
-def _inception(which):
+def _inception(which: str) -> Any:
     """Return a function that puts the channels of four branches beside each other."""
     one, reduce3, three, reduce5, five, project = _INCEPTIONS[which]
     part = ("inception%s_" % which + "%s").__mod__
@@ -56,7 +59,7 @@ def _inception(which):
     return lambda features: C.splice(*[branch(features) for branch in branches], axis=0, name=part("concat"))
 
 
-def _googlenet(network, dropout, stem):
+def _googlenet(network: Network, dropout: bool, stem: Any) -> Any:
     return Sequential(
         stem
         + [
@@ -78,7 +81,7 @@ def _googlenet(network, dropout, stem):
     )
 
 
-def googlenet(network, dropout):
+def googlenet(network: Network, dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; without `dropout` the dropout layer passes everything."""
     stem = [
         _convolution(7, 64, "conv1", "relu1", stride=2),
@@ -90,6 +93,6 @@ def googlenet(network, dropout):
     return _googlenet(network, dropout, stem)
 
 
-def googlenet_cifar10(network, dropout):
+def googlenet_cifar10(network: Network, dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; without `dropout` the dropout layer passes everything."""
     return _googlenet(network, dropout, [_convolution(3, 192, "conv1", "relu1")])

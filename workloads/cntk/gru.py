@@ -5,24 +5,28 @@ optimized_rnnstack on GPUs only: so the step is written out here. The words' vec
 words as cntk.layers.Embedding does, whose sparse gradient CNTK's Adam does not take on the CPU.
 """
 
+from typing import Any
+
 import cntk as C
 from cntk.layers import Dense, Fold, Sequential
+
+from kernelscope.workloads.networks import Network
 
 _UNITS = 100
 
 
-def _gru(units):
+def _gru(units: int) -> Any:
     """Return one step of a GRU in cuDNN's form: the gates are reset, update and new."""
     input_weight = C.Parameter((C.InferredDimension, 3 * units), init=C.glorot_uniform(), name="W")
     hidden_weight = C.Parameter((units, 3 * units), init=C.glorot_uniform(), name="H")
     input_bias = C.Parameter(3 * units, name="b")
     hidden_bias = C.Parameter(3 * units, name="c")
 
-    def gate(sums, number):
+    def gate(sums: Any, number: int) -> Any:
         return C.slice(sums, -1, number * units, (number + 1) * units)
 
     @C.Function
-    def step(state, words):
+    def step(state, words):  # type: (Any, Any) -> Any
         of_words = C.times(words, input_weight) + input_bias
         of_state = C.times(state, hidden_weight) + hidden_bias
         reset = C.sigmoid(gate(of_words, 0) + gate(of_state, 0))
@@ -33,7 +37,7 @@ def _gru(units):
     return step
 
 
-def gru(network, _dropout):
+def gru(network: Network, _dropout: bool) -> Any:
     """Return the model as a CNTK function of a sequence of words' numbers; it has no dropout to switch."""
     vectors = C.Parameter((network.words, 125), init=C.glorot_uniform(), name="E")
     return Sequential(

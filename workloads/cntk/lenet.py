@@ -1,10 +1,14 @@
 """LeNet-5 with cntk.layers."""
 
+from typing import Any
+
 import cntk as C
 from cntk.layers import Activation, AveragePooling, Convolution2D, Dense, Sequential
 
+from kernelscope.workloads.networks import Network
 
-def lenet(network, _dropout):
+
+def lenet(network: Network, _dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; LeNet-5 has no dropout to switch."""
     return Sequential(
         [

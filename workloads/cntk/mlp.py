@@ -1,10 +1,14 @@
 """Two hidden layers with cntk.layers."""
 
+from typing import Any
+
 import cntk as C
 from cntk.layers import Activation, Dense, Dropout, Sequential
 
+from kernelscope.workloads.networks import Network
 
-def mlp(network, dropout):
+
+def mlp(network: Network, dropout: bool) -> Any:
     """Return the model as a CNTK function of the flat images; without `dropout` the dropout layers pass everything."""
     rate = 0.2 if dropout else 0.0
     return Sequential(

@@ -1,12 +1,14 @@
 """Training and inference loops as a user of CNTK writes them: a Trainer, its minibatches, and eval."""
 
-import importlib
+from typing import Any, Dict, Iterable, List, Set
 
 import cntk as C
 import numpy
 from cntk.logging.graph import depth_first_search
 
-from kernelscope.workloads import networks
+from kernelscope.workloads import networks, program
+from kernelscope.workloads.networks import Array, Layer, Network, Settings, Weights
+from kernelscope.workloads.program import Batch, Options, Parameters, Shapes, builder, parameter
 
 # Canonical gate order is input, forget, cell, output; CNTK's LSTM block slices input, cell, forget, output.
 _GATES_OF_CNTK = (0, 2, 1, 3)
@@ -45,120 +47,97 @@ _PARAMETERS = {
     "layer_norm": _NORMALISATION,
 }
 _RECURRENT = ("lstm", "gru")
-_SETTINGS = {"precision": "float32", "layout": "channels_first", "autotune": False}
 
 
-class Program(object):
+class Program(program.Program):
     """One network on CNTK; see the options in the session's specification (mode, batch, device, seed, dropout)."""
 
+    FRAMEWORK = "cntk"
+    SETTINGS = {"precision": ("float32",), "layout": ("channels_first",), "autotune": (False,)}
     ONE_DEVICE = "CNTK's distributed learners need processes that OpenMPI's mpiexec starts, which is not set up here"
 
-    def __init__(self, network, options):
-        _refuse(network, options)
-        self.network = network
-        self.losses = []
+    def __init__(self, network: Network, options: Options) -> None:
+        if any(layer.type == "gelu" and not layer.settings["approximate"] for layer in network.layers):
+            raise ValueError("cntk: %s is not supported: CNTK has no error function, which its GELU needs" % network.name)
+        super().__init__(network, options, MODELS)
         C.cntk_py.set_fixed_random_seed(options["seed"])
         self.images = _input(network)
         self.labels = C.input_variable(network.classes, name="labels")
-        self.mode = options["mode"]
         self.model = _model(network, options, self.images)
         names = {layer.name for layer in network.layers}
         # one search for all: CNTK's own find_by_name walks through the whole graph for each name
         self.layers = {f.name: f for f in depth_first_search(self.model, lambda f: f.name in names, depth=-1)}
-        self.trainer = None
+        self.trainer: Any = None
         if self.mode == "train":
             self.loss = C.cross_entropy_with_softmax(self.model, self.labels, name="loss")
             learner = _learner(self.model.parameters, network.optimizer, options["batch"])
             self.trainer = C.Trainer(self.model, self.loss, [learner])
 
-    def _owned(self, layer):
+    def _owned(self, layer: Layer) -> Dict[str, Any]:
         """Return {CNTK's name: parameter} of a canonical layer."""
         if layer.type not in _RECURRENT:
             return {p.name: p for p in self.layers[layer.name].parameters}
-        before = set()  # a recurrence is no block that could be asked: its own is what it depends on and its inputs do not
+        # a recurrence is no block that could be asked: its own is what it depends on and its inputs do not
+        before: Set[str] = set()
         for source in layer.inputs:
             if source != networks.INPUT:
                 before.update(p.uid for p in C.as_composite(self.layers[source]).parameters)
         return {p.name: p for p in C.as_composite(self.layers[layer.name]).parameters if p.uid not in before}
 
-    def load(self, weights):
+    def load(self, weights: Weights) -> None:
         """Load the canonical weights."""
         owned = {layer.name: (layer, self._owned(layer)) for layer in self.network.layers if layer.parameters}
-        for (name, parameter), values in weights.items():
+        for (name, kind), values in weights.items():
             layer, parameters = owned[name]
-            target = parameters[_PARAMETERS[layer.type][parameter]]
+            target = parameters[_PARAMETERS[layer.type][kind]]
             target.value = numpy.ascontiguousarray(_to_cntk(layer, values)).reshape(target.shape)
 
-    def parameters(self):
+    def parameters(self) -> Parameters:
         """Return what is trainable: layer, name, CNTK's shape and count of each tensor."""
         found = []
         for layer in self.network.layers:
             if layer.parameters:
-                for name, parameter in sorted(self._owned(layer).items()):
-                    shape = [int(size) for size in parameter.shape]
-                    row = {"layer": layer.name, "name": name, "shape": shape, "count": networks.elements(shape)}
-                    found.append(row)
+                for name, tensor in sorted(self._owned(layer).items()):
+                    found.append(parameter(layer.name, name, tensor.shape))
         return found
 
-    def prepare(self, batches):
+    def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
         """Return host batches as CNTK takes them: float32 images or numbers of words, and one-hot float32 labels."""
         return [(_numbers(images), _one_hot(labels, self.network.classes)) for images, labels in batches]
 
-    def stream(self, host_batches):
-        """Yield what the loop feeds: CNTK takes numpy arrays and converts them inside its own calls."""
-        for images, labels in host_batches:
-            yield images, labels
-
-    def train(self, batches):
+    def train(self, batches: Iterable[Any]) -> None:
         """Train on every batch and read its loss."""
         for images, labels in batches:
             self.trainer.train_minibatch({self.images: images, self.labels: labels})
             self.losses.append(self.trainer.previous_minibatch_loss_average)
 
-    def infer(self, batches):
+    def infer(self, batches: Iterable[Any]) -> None:
         """Evaluate every batch; the outputs come back as numpy."""
         for images, _ in batches:
             self.model.eval({self.images: images})
 
-    def outputs(self, images):
+    def outputs(self, images: Array) -> Array:
         """Return the logits of canonical images."""
         return numpy.asarray(self.model.eval({self.images: _numbers(images)})).reshape(len(images), -1)
 
-    def layer_shapes(self, images):
+    def layer_shapes(self, images: Array) -> Shapes:
         """Return each layer's output shape for one sample, as its evaluation gives it."""
         functions = {layer.name: self.layers[layer.name] for layer in self.network.layers if layer.type != "loss"}
         values = C.combine(list(functions.values())).eval({self.images: _numbers(images[:2])})
         shapes = {name: numpy.asarray(values[function.output]).shape[1:] for name, function in functions.items()}
         return {name: [int(size) for size in shape] for name, shape in shapes.items()}
 
-    def functions(self):
-        """Return the functions whose lines are profiled."""
-        return [self.train if self.mode == "train" else self.infer]
 
-
-def _refuse(network, options):
-    """Raise ValueError for what CNTK, or this program on it, cannot do."""
-    if network.name not in MODELS:
-        exact = any(layer.type == "gelu" and not layer.settings["approximate"] for layer in network.layers)
-        reason = "CNTK has no error function, which its GELU needs" if exact else "it is not built for CNTK"
-        raise ValueError("cntk: %s is not supported: %s" % (network.name, reason))
-    for setting, only in _SETTINGS.items():
-        value = options.get(setting)
-        if value is not None and value != only:
-            raise ValueError("cntk: %s %s is not supported" % (setting, value))
-
-
-def _input(network):
+def _input(network: Network) -> Any:
     """Return the variable that a batch is fed into; what a recurrence reads is a sequence of numbers or vectors."""
     if any(layer.type in _RECURRENT for layer in network.layers):
         return C.sequence.input_variable(network.input_shape[1:], name="images")
     return C.input_variable(network.input_shape, name="images")
 
 
-def _model(network, options, images):
+def _model(network: Network, options: Options, images: Any) -> Any:
     """Return the model of the images; what normalisations keep of their running means in a step is theirs in every framework."""
-    module = importlib.import_module("%s.%s" % (__package__, MODELS[network.name]))
-    build = getattr(module, network.name)
+    build = builder("cntk", MODELS[network.name], network.name)
     kept = [layer.settings["keep"] for layer in network.layers if layer.type == "batch_norm"]
     if not kept:
         return build(network, options["dropout"])(images)
@@ -172,7 +151,7 @@ def _model(network, options, images):
     return model
 
 
-def _learner(parameters, optimizer, batch):
+def _learner(parameters: Any, optimizer: Settings, batch: int) -> Any:
     """Return the update rule of the network on gradients that are means over the batch.
 
     CNTK's own rmsprop is another rule: it adds 1e-6 under the root and starts its average at the first squared gradient,
@@ -201,7 +180,7 @@ def _learner(parameters, optimizer, batch):
     )
 
 
-def _adam(parameters, optimizer):
+def _adam(parameters: Any, optimizer: Settings) -> Any:
     """Return Adam; CNTK's epsilon stands beside the uncorrected root, so that 1e-8 is as the paper's 3e-7 in the first step."""
     return C.adam(
         parameters,
@@ -214,18 +193,18 @@ def _adam(parameters, optimizer):
     )
 
 
-def _numbers(images):
+def _numbers(images: Any) -> Array:
     """Return samples as float32, of which CNTK's inputs are: numbers of words are exact up to 16,777,216."""
     return images.astype("float32", copy=False)
 
 
-def _one_hot(labels, classes):
+def _one_hot(labels: Array, classes: int) -> Array:
     found = numpy.zeros((len(labels), classes), dtype="float32")
     found[numpy.arange(len(labels)), labels] = 1.0
     return found
 
 
-def _to_cntk(layer, values):
+def _to_cntk(layer: Layer, values: Array) -> Array:
     """Return a canonical parameter in CNTK's layout: dense and recurrent weights are (in, out)."""
     if layer.type == "lstm":
         gates = values.reshape((4, -1) + values.shape[1:])[list(_GATES_OF_CNTK)]

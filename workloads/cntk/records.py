@@ -5,16 +5,18 @@ channels first. What CNTK makes of a list of images (map files) needs its image 
 """
 
 import os
+from typing import Any, Iterator, List
 
 import numpy
 from cntk.io import INFINITELY_REPEAT, CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
 
 from kernelscope.workloads.files import DataError
+from kernelscope.workloads.networks import Network
 
 FILE = "train.ctf"
 
 
-def write(folder, samples, network):
+def write(folder: str, samples: Any, network: Network) -> List[str]:
     """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
     path = os.path.join(folder, FILE)
     numbers = ["%.9g" % (numpy.float32(value) / numpy.float32(255.0)) for value in range(256)]
@@ -27,7 +29,7 @@ def write(folder, samples, network):
     return [path]
 
 
-def batches(program, folder, batch):
+def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
     """Yield (images, labels) as CNTK's reader gives them to a trainer, labels one-hot; images as numpy where only they are taken.
 
     A trainer takes what is flat for an input of any shape; evaluating does not.

@@ -1,14 +1,17 @@
 """ResNet-50 on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
 
+from typing import Any
+
 import cntk as C
 from cntk.layers import Activation, BatchNormalization, Convolution2D, Dense, MaxPooling, Sequential
 
 from kernelscope.workloads.cntk.layers import global_average_pooling
+from kernelscope.workloads.networks import Network
 
 _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
-def _normalised(size, channels, name, normalisation, stride=1):
+def _normalised(size: int, channels: int, name: str, normalisation: Any, stride: int = 1) -> Any:
     """Return a convolution that keeps its input's size but for the stride, and its normalisation."""
     return Sequential(
         [
@@ -18,7 +21,7 @@ def _normalised(size, channels, name, normalisation, stride=1):
     )
 
 
-def _bottleneck(name, channels, stride, project):
+def _bottleneck(name: str, channels: int, stride: int, project: bool) -> Any:
     """Return a function that adds three convolutions to their input, which `project` brings to their shape."""
     part = (name + "_%s").__mod__
     residual = Sequential(
@@ -31,7 +34,7 @@ def _bottleneck(name, channels, stride, project):
         ]
     )
 
-    def block(features):
+    def block(features):  # type: (Any) -> Any
         shortcut = features
         if project:
             shortcut = _normalised(1, 4 * channels, part("shortcut"), part("bn_shortcut"), stride)(features)
@@ -40,7 +43,7 @@ def _bottleneck(name, channels, stride, project):
     return block
 
 
-def _resnet50(network, first, *pooling):
+def _resnet50(network: Network, first: Any, *pooling: Any) -> Any:
     layers = [first, Activation(C.relu, name="relu1")] + list(pooling)
     for stage, (channels, count) in enumerate(_STAGES, 1):
         for number in range(1, count + 1):
@@ -49,11 +52,11 @@ def _resnet50(network, first, *pooling):
     return Sequential(layers + [global_average_pooling("pool"), Dense(network.classes, name="fc")])
 
 
-def resnet50(network, _dropout):
+def resnet50(network: Network, _dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; ResNet-50 has no dropout to switch."""
     return _resnet50(network, _normalised(7, 64, "conv1", "bn1", stride=2), MaxPooling((3, 3), strides=2, pad=True, name="pool1"))
 
 
-def resnet50_cifar10(network, _dropout):
+def resnet50_cifar10(network: Network, _dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; ResNet-50 has no dropout to switch."""
     return _resnet50(network, _normalised(3, 64, "conv1", "bn1"))

@@ -1,9 +1,13 @@
 """LSTM-32 and LSTM-64 of Shi et al. with cntk.layers: how many steps there are is the data's affair."""
 
+from typing import Any
+
 from cntk.layers import LSTM, Dense, Fold, Recurrence, Sequential
 
+from kernelscope.workloads.networks import Network
 
-def lstm32(network, _dropout):
+
+def lstm32(network: Network, _dropout: bool) -> Any:
     """Return the model as a CNTK function of a sequence; it has no dropout to switch."""
     return Sequential(
         [

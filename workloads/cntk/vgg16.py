@@ -1,12 +1,16 @@
 """VGG-16 on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
 
+from typing import Any
+
 import cntk as C
 from cntk.layers import Activation, Convolution2D, Dense, Dropout, MaxPooling, Sequential
+
+from kernelscope.workloads.networks import Network
 
 _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
-def _convolution(channels, name, padded):
+def _convolution(channels: int, name: str, padded: bool) -> Any:
     """Return a convolution of 3 x 3 that keeps its input's size; CNTK pads by itself only what is no smaller than the window."""
     if padded:
         return [Convolution2D((3, 3), channels, pad=True, name=name)]
@@ -16,7 +20,7 @@ def _convolution(channels, name, padded):
     ]
 
 
-def _block(number, channels, count, padded):
+def _block(number: int, channels: int, count: int, padded: bool) -> Any:
     layers = []
     for at in range(1, count + 1):
         layers += _convolution(channels, "conv%d_%d" % (number, at), padded)
@@ -24,7 +28,7 @@ def _block(number, channels, count, padded):
     return layers + [MaxPooling((2, 2), strides=2, name="pool%d" % number)]
 
 
-def _vgg16(network, dropout, hidden):
+def _vgg16(network: Network, dropout: bool, hidden: int) -> Any:
     rate = 0.5 if dropout else 0.0
     layers = []
     for number, (channels, count) in enumerate(_BLOCKS, 1):
@@ -45,11 +49,11 @@ def _vgg16(network, dropout, hidden):
     )
 
 
-def vgg16(network, dropout):
+def vgg16(network: Network, dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
     return _vgg16(network, dropout, 4096)
 
 
-def vgg16_cifar10(network, dropout):
+def vgg16_cifar10(network: Network, dropout: bool) -> Any:
     """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
     return _vgg16(network, dropout, 512)

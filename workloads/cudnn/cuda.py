@@ -8,6 +8,7 @@ import ctypes
 import glob
 import os
 import sys
+from typing import Any, Callable
 
 BINDINGS = True  # see workloads.lines
 
@@ -51,7 +52,7 @@ class Performance(ctypes.Structure):
 class Library(object):
     """The libraries; their functions are methods under their own names, without version suffixes."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         loaded = {beginning: _load(folder, beginning, number) for folder, beginning, number in _LIBRARIES}
         self._of = {
             "cuda": loaded["libcudart.so"],
@@ -59,12 +60,12 @@ class Library(object):
             "cublas": loaded["libcublas.so"],
         }
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         prefix = next(prefix for prefix in ("cudnn", "cublas", "cuda") if name.startswith(prefix))
         library = self._of[prefix]
         function = getattr(library, _VERSIONED.get(name, name))
 
-        def checked(*arguments):
+        def checked(*arguments: Any) -> None:
             status = function(*arguments)
             if status != 0:
                 words = getattr(library, _WORDS[prefix])
@@ -74,7 +75,7 @@ class Library(object):
         setattr(self, name, checked)
         return checked
 
-    def version(self):
+    def version(self) -> Any:
         """Return cuDNN's version as text."""
         function = self._of["cudnn"].cudnnGetVersion
         function.restype = ctypes.c_size_t
@@ -85,7 +86,7 @@ class Library(object):
 _VERSIONED = {"cublasCreate": "cublasCreate_v2", "cublasSgemm": "cublasSgemm_v2", "cublasSetStream": "cublasSetStream_v2"}
 
 
-def _load(folder, beginning, number):
+def _load(folder: str, beginning: str, number: str) -> Any:
     """Return a library of this interpreter's packages, or the one that the loader finds; raise CudaError for none."""
     name = "%s.%s" % (beginning, number)
     places = [os.path.join(path, "nvidia", folder, "lib", name) for path in sys.path if path]
@@ -96,13 +97,13 @@ def _load(folder, beginning, number):
         raise CudaError("%s; install its package with `kernelscope env create cudnn`" % error) from error
 
 
-def created(function, *arguments):
+def created(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function that makes an object and returns it through its first argument; return the object."""
     made = ctypes.c_void_p()
     function(ctypes.byref(made), *arguments)
     return made
 
 
-def bound(function, *arguments):
+def bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     """Return a function without arguments that makes this call, for one that is made in every step."""
     return lambda: function(*arguments)

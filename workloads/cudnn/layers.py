@@ -1,10 +1,12 @@
 """Calls of cuDNN and cuBLAS as layers, as a user of the C interfaces writes them: descriptors and memory are made once."""
 
 import ctypes
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 
 from kernelscope.workloads.cudnn import cuda
+from kernelscope.workloads.networks import Array
 
 _ONE, _ZERO = ctypes.c_float(1.0), ctypes.c_float(0.0)
 _CANDIDATES = 8  # algorithms that cuDNN's heuristics are asked for
@@ -13,7 +15,7 @@ _CANDIDATES = 8  # algorithms that cuDNN's heuristics are asked for
 class Tensor(object):
     """Memory of the device with its sizes [batch, channels, height, width] and cuDNN's descriptor."""
 
-    def __init__(self, library, sizes):
+    def __init__(self, library: Any, sizes: Sequence[int]) -> None:
         self.library = library
         self.sizes = tuple(sizes) + (1,) * (4 - len(sizes))
         self.bytes = ctypes.c_size_t(4 * int(numpy.prod(self.sizes)))
@@ -21,7 +23,7 @@ class Tensor(object):
         self.descriptor = cuda.created(library.cudnnCreateTensorDescriptor)
         library.cudnnSetTensor4dDescriptor(self.descriptor, cuda.NCHW, cuda.FLOAT, *self.sizes)
 
-    def show(self, values):
+    def show(self, values: Array) -> None:
         """Copy a numpy array of the host into the tensor."""
         host = ctypes.c_void_p(values.ctypes.data)
         self.library.cudaMemcpy(self.place, host, self.bytes, cuda.HOST_TO_DEVICE)
@@ -30,31 +32,31 @@ class Tensor(object):
 class Builder(object):
     """Makes the calls of a network one after another; `steps` holds (layer, call) in the order of their execution."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.library = cuda.Library()
         self.cudnn = cuda.created(self.library.cudnnCreate)
         self.cublas = cuda.created(self.library.cublasCreate)
-        self.steps = []
-        self.shapes = {}  # layer -> sizes of its result
-        self.algorithms = {}  # layer -> number of the convolution's algorithm
+        self.steps: List[Tuple[str, Callable[[], Any]]] = []
+        self.shapes: Dict[str, Sequence[int]] = {}  # layer -> sizes of its result
+        self.algorithms: Dict[str, int] = {}  # layer -> number of the convolution's algorithm
 
-    def plain(self, sizes, values=None):
+    def plain(self, sizes: Sequence[int], values: Optional[Array] = None) -> Tensor:
         """Return a tensor of the device; `values`: a numpy array of the host to copy there."""
         tensor = Tensor(self.library, sizes)
         if values is not None:
             tensor.show(numpy.ascontiguousarray(values))
         return tensor
 
-    def append(self, layer, sizes, function, *arguments):
+    def append(self, layer: str, sizes: Sequence[int], function: Callable[..., Any], *arguments: Any) -> None:
         """Append a call of a layer whose result has these sizes."""
         self.shapes[layer] = sizes
         self.steps.append((layer, cuda.bound(function, *arguments)))
 
-    def wait(self):
+    def wait(self) -> None:
         """Wait for what was launched."""
         self.library.cudaDeviceSynchronize()
 
-    def convolution(self, layer, source, weight, bias, padding):
+    def convolution(self, layer: str, source: Tensor, weight: Array, bias: Array, padding: int) -> Tensor:
         """Append a convolution of stride 1 with bias; return its result."""
         library = self.library
         batch, _, height, width = source.sizes
@@ -89,7 +91,7 @@ class Builder(object):
         )
         return self._biased(layer, result, bias)
 
-    def _algorithm(self, source, filters, problem, result):
+    def _algorithm(self, source: Tensor, filters: Any, problem: Any, result: Tensor) -> Any:
         """Return the algorithm that cuDNN's heuristics put first of those that work in float32."""
         found, count = (cuda.Performance * _CANDIDATES)(), ctypes.c_int()
         self.library.cudnnGetConvolutionForwardAlgorithm_v7(
@@ -100,7 +102,7 @@ class Builder(object):
             raise cuda.CudaError("cuDNN has no algorithm in float32 for this convolution")
         return usable[0]
 
-    def _biased(self, layer, result, bias):
+    def _biased(self, layer: str, result: Tensor, bias: Array) -> Tensor:
         vector = self.plain((1, len(bias)), bias)
         self.append(
             layer,
@@ -116,7 +118,7 @@ class Builder(object):
         )
         return result
 
-    def inner_product(self, layer, source, weight, bias):
+    def inner_product(self, layer: str, source: Tensor, weight: Array, bias: Array) -> Tensor:
         """Append a dense layer over all of a sample's values; return its result [batch, outputs]."""
         outputs, inputs = weight.shape
         batch = source.sizes[0]
@@ -143,14 +145,14 @@ class Builder(object):
         )
         return self._biased(layer, result, bias)
 
-    def tanh(self, layer, source):
+    def tanh(self, layer: str, source: Tensor) -> Tensor:
         """Append a hyperbolic tangent in place; return the tensor."""
         activation = cuda.created(self.library.cudnnCreateActivationDescriptor)
         self.library.cudnnSetActivationDescriptor(activation, cuda.TANH, cuda.NO_NAN, ctypes.c_double(0.0))
         function = self.library.cudnnActivationForward
         return self._applied(layer, function, activation, source, source)
 
-    def average_pooling(self, layer, source):
+    def average_pooling(self, layer: str, source: Tensor) -> Tensor:
         """Append means of 2x2 squares; return them."""
         batch, channels, height, width = source.sizes
         pooling = cuda.created(self.library.cudnnCreatePoolingDescriptor)
@@ -159,7 +161,7 @@ class Builder(object):
         result = self.plain((batch, channels, height // 2, width // 2))
         return self._applied(layer, self.library.cudnnPoolingForward, pooling, source, result)
 
-    def _applied(self, layer, function, description, source, result):
+    def _applied(self, layer: str, function: Callable[..., Any], description: Any, source: Tensor, result: Tensor) -> Tensor:
         """Append a call that takes one tensor and makes another."""
         self.append(
             layer,
@@ -176,7 +178,7 @@ class Builder(object):
         )
         return result
 
-    def output(self, layer, source, values):
+    def output(self, layer: str, source: Tensor, values: Array) -> None:
         """Let a result be brought into a numpy array by `fetch`, which waits for it."""
         target = ctypes.c_void_p(values.ctypes.data)
         self.fetch = cuda.bound(self.library.cudaMemcpy, target, source.place, source.bytes, cuda.DEVICE_TO_HOST)

@@ -1,9 +1,11 @@
 """AlexNet on ImageNet's and on CIFAR-10's shapes, as a JAX user writes it."""
 
+from typing import Any
+
 from kernelscope.workloads.jax.layers import Block, Convolution, Dense, Dropout, Layer, flatten, pooling, relu
 
 
-def _alexnet(first, pool, size, units, classes, rate):
+def _alexnet(first: Any, pool: Any, size: int, units: int, classes: int, rate: float) -> Any:
     """Return the network; first: its first convolution, pool: size of pooled squares, size: height of what is flattened."""
     return Block(
         {
@@ -32,11 +34,11 @@ def _alexnet(first, pool, size, units, classes, rate):
     )
 
 
-def alexnet(dropout):
+def alexnet(dropout: bool) -> Any:
     """Return AlexNet for images [batch, 224, 224, 3]."""
     return _alexnet(Convolution(3, 64, 11, 2, stride=4), 3, 6, 4096, 1000, 0.5 if dropout else 0.0)
 
 
-def alexnet_cifar10(dropout):
+def alexnet_cifar10(dropout: bool) -> Any:
     """Return AlexNet for images [batch, 32, 32, 3]."""
     return _alexnet(Convolution(3, 64, 3, 1), 2, 4, 1024, 10, 0.5 if dropout else 0.0)

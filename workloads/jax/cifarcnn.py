@@ -1,9 +1,11 @@
 """The CIFAR-10 network of the comparison of eleven frameworks, as a JAX user writes it."""
 
+from typing import Any
+
 from kernelscope.workloads.jax.layers import Block, Convolution, Dense, Dropout, Layer, flatten, max_pooling, relu
 
 
-def cifarcnn(dropout):
+def cifarcnn(dropout: bool) -> Any:
     """Return the network for images [batch, 32, 32, 3]; dropout: whether the dropout layers drop anything in training."""
     convolution_rate, dense_rate = (0.25, 0.5) if dropout else (0.0, 0.0)
     return Block(

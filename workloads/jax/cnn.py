@@ -1,9 +1,11 @@
 """The Keras CIFAR-10 example network for 32x32x3 images, as a JAX user writes it."""
 
+from typing import Any
+
 from kernelscope.workloads.jax.layers import Block, Convolution, Dense, Dropout, Layer, flatten, max_pooling, relu
 
 
-def cnn(dropout):
+def cnn(dropout: bool) -> Any:
     """Return the network; dropout: whether the dropout layers drop anything in training."""
     convolution_rate, dense_rate = (0.25, 0.5) if dropout else (0.0, 0.0)
     return Block(

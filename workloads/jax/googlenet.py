@@ -1,12 +1,25 @@
 """GoogLeNet on ImageNet's and on CIFAR-10's shapes, as a JAX user writes it."""
 
-from kernelscope.workloads.jax.layers import Block, Convolution, Dense, Dropout, Layer, concat, global_average, pooling, relu
+from typing import Any
+
+from kernelscope.workloads.jax.layers import (
+    Block,
+    Convolution,
+    Dense,
+    Dropout,
+    Layer,
+    Runner,
+    concat,
+    global_average,
+    pooling,
+    relu,
+)
 
 
 class Inception(Block):
     """Four branches beside each other: 1x1; 1x1 and 3x3; 1x1 and 5x5; max pooling and 1x1."""
 
-    def __init__(self, inputs, one, reduce3, three, reduce5, five, pooled):
+    def __init__(self, inputs: Any, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int) -> None:
         self.layers = {
             "conv1": Convolution(inputs, one, 1),
             "relu1": relu(),
@@ -24,7 +37,7 @@ class Inception(Block):
             "concat": concat(),
         }
 
-    def __call__(self, run, x):
+    def __call__(self, run: Runner, x: Any) -> Any:
         """Return images [batch, height, width, one + three + five + pooled]."""
         first = run("relu1", run("conv1", x))
         second = run("relu3", run("conv3", run("relu_reduce3", run("reduce3", x))))
@@ -33,7 +46,7 @@ class Inception(Block):
         return run("concat", first, second, third, fourth)
 
 
-def _googlenet(stem, classes, dropout):
+def _googlenet(stem: Any, classes: int, dropout: bool) -> Any:
     """Return a stem of 192 channels, nine inception blocks and a dense layer."""
     return Block(
         dict(
@@ -56,7 +69,7 @@ def _googlenet(stem, classes, dropout):
     )
 
 
-def googlenet(dropout):
+def googlenet(dropout: bool) -> Any:
     """Return GoogLeNet for images [batch, 224, 224, 3]."""
     stem = {
         "conv1": Convolution(3, 64, 7, 3, stride=2),
@@ -71,6 +84,6 @@ def googlenet(dropout):
     return _googlenet(stem, 1000, dropout)
 
 
-def googlenet_cifar10(dropout):
+def googlenet_cifar10(dropout: bool) -> Any:
     """Return GoogLeNet for images [batch, 32, 32, 3]."""
     return _googlenet({"conv1": Convolution(3, 192, 3, 1), "relu1": relu()}, 10, dropout)

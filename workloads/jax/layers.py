@@ -1,20 +1,25 @@
 """Layers as a JAX user writes them: each tells its parameters' shapes and is a function of them. Images are channels last."""
 
+from typing import Any, Callable, Dict, Tuple
+
 import jax
 from jax import lax
 from jax import numpy as jnp
+
+Runner = Callable[..., Any]  # of a name and inputs: runs the layer or block of this name
+Shape = Tuple[int, ...]
 
 
 class Layer(object):
     """A layer without parameters that applies a function to its inputs."""
 
-    shapes = {}
-    statistics = {}  # shapes of what training changes besides, without a gradient
+    shapes: Dict[str, Shape] = {}
+    statistics: Dict[str, Shape] = {}  # shapes of what training changes besides, without a gradient
 
-    def __init__(self, function=None):
+    def __init__(self, function: Any = None) -> None:
         self.function = function
 
-    def __call__(self, parameters, *values, key):
+    def __call__(self, parameters: Any, *values: Any, key: Any) -> Any:
         """Return the layer's output. key: for random numbers; None outside of training."""
         return self.function(*values)
 
@@ -22,18 +27,18 @@ class Layer(object):
 class Block(object):
     """Layers and blocks by name, one after the other; blocks of another shape say so in their own call."""
 
-    def __init__(self, layers):
+    def __init__(self, layers: Any) -> None:
         self.layers = layers
 
-    def __call__(self, run, values):
+    def __call__(self, run: Runner, values: Any) -> Any:
         """Return the block's output; run(name, *inputs) runs one of its layers."""
         for name in self.layers:
             values = run(name, values)
         return values
 
-    def leaves(self, prefix=""):
+    def leaves(self, prefix: str = "") -> Dict[str, Layer]:
         """Return {name: layer}; a layer inside of a block has the block's name before its own."""
-        found = {}
+        found: Dict[str, Layer] = {}
         for name, layer in self.layers.items():
             found.update(layer.leaves(prefix + name + "_") if isinstance(layer, Block) else {prefix + name: layer})
         return found
@@ -42,14 +47,14 @@ class Block(object):
 class Convolution(Layer):
     """A convolution; padding as lax has it, or as a number of pixels on each side."""
 
-    def __init__(self, inputs, outputs, size, padding=0, stride=1, bias=True):
+    def __init__(self, inputs: int, outputs: int, size: int, padding: Any = 0, stride: int = 1, bias: bool = True) -> None:
         self.padding = [(padding, padding)] * 2 if isinstance(padding, int) else padding
         self.stride = stride
         self.shapes = {"weight": (size, size, inputs, outputs)}
         if bias:
             self.shapes["bias"] = (outputs,)
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return images [batch, height, width, outputs]."""
         layout, strides = ("NHWC", "HWIO", "NHWC"), (self.stride, self.stride)
         result = lax.conv_general_dilated(values, parameters["weight"], strides, self.padding, dimension_numbers=layout)
@@ -59,10 +64,10 @@ class Convolution(Layer):
 class Dense(Layer):
     """A matrix product with bias, over the last dimension."""
 
-    def __init__(self, inputs, outputs):
+    def __init__(self, inputs: int, outputs: int) -> None:
         self.shapes = {"weight": (inputs, outputs), "bias": (outputs,)}
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return [batch, ..., outputs]."""
         return values @ parameters["weight"] + parameters["bias"]
 
@@ -70,10 +75,10 @@ class Dense(Layer):
 class Dropout(Layer):
     """Zeroes a share of its input in training, and scales the rest."""
 
-    def __init__(self, rate):
+    def __init__(self, rate: float) -> None:
         self.rate = rate
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return values of the same shape."""
         if key is None or self.rate == 0.0:
             return values
@@ -84,12 +89,12 @@ class Dropout(Layer):
 class BatchNorm(Layer):
     """A normalisation of each channel over the batch, in inference by the running means of training."""
 
-    def __init__(self, channels, epsilon=1e-5, keep=0.9):
+    def __init__(self, channels: int, epsilon: float = 1e-5, keep: float = 0.9) -> None:
         self.epsilon, self.keep = epsilon, keep
         self.shapes = {"weight": (channels,), "bias": (channels,)}
         self.statistics = {"mean": (channels,), "variance": (channels,)}
 
-    def __call__(self, parameters, values, key, statistics):
+    def __call__(self, parameters: Any, values: Any, key: Any, statistics: Any) -> Any:
         """Return values of the same shape and type, computed in float32, and the new running means."""
         found, given = statistics, values.dtype
         values = values.astype(jnp.float32)
@@ -103,11 +108,11 @@ class BatchNorm(Layer):
 class LayerNorm(Layer):
     """A normalisation over the last dimension."""
 
-    def __init__(self, width, epsilon=1e-5):
+    def __init__(self, width: int, epsilon: float = 1e-5) -> None:
         self.epsilon = epsilon
         self.shapes = {"weight": (width,), "bias": (width,)}
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return values of the same shape and type, computed in float32."""
         found = jax.nn.standardize(values.astype(jnp.float32), epsilon=self.epsilon)
         return (found * parameters["weight"] + parameters["bias"]).astype(values.dtype)
@@ -116,10 +121,10 @@ class LayerNorm(Layer):
 class Embedding(Layer):
     """A table of words' vectors."""
 
-    def __init__(self, words, units):
+    def __init__(self, words: int, units: int) -> None:
         self.shapes = {"weight": (words, units)}
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return [batch, length, units] for words [batch, length] of whole numbers."""
         return parameters["weight"][values]
 
@@ -127,14 +132,14 @@ class Embedding(Layer):
 class LSTM(Layer):
     """A recurrent layer; gates in the order input, forget, cell, output. Its output is the last hidden state, or all of them."""
 
-    def __init__(self, inputs, units, sequence=False):
+    def __init__(self, inputs: int, units: int, sequence: bool = False) -> None:
         self.units, self.sequence = units, sequence
         self.shapes = {"input_weight": (inputs, 4 * units), "hidden_weight": (units, 4 * units), "bias": (4 * units,)}
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return [batch, units], or [batch, time, units], for rows [batch, time, inputs]."""
 
-        def cell(state, row):
+        def cell(state: Any, row: Any) -> Any:
             hidden, memory = state
             gates = row @ parameters["input_weight"] + hidden @ parameters["hidden_weight"] + parameters["bias"]
             entering, kept, new, leaving = jnp.split(gates, 4, axis=-1)
@@ -150,15 +155,15 @@ class LSTM(Layer):
 class GRU(Layer):
     """A recurrent layer in cuDNN's form, whose last hidden state is its output; gates in the order reset, update, new."""
 
-    def __init__(self, inputs, units):
+    def __init__(self, inputs: int, units: int) -> None:
         self.units = units
         self.shapes = {"input_weight": (inputs, 3 * units), "hidden_weight": (units, 3 * units)}
         self.shapes.update(input_bias=(3 * units,), hidden_bias=(3 * units,))
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return [batch, units] for rows [batch, time, inputs]."""
 
-        def cell(hidden, row):
+        def cell(hidden: Any, row: Any) -> Any:
             entering = jnp.split(row @ parameters["input_weight"] + parameters["input_bias"], 3, axis=-1)
             kept = jnp.split(hidden @ parameters["hidden_weight"] + parameters["hidden_bias"], 3, axis=-1)
             reset, update = jax.nn.sigmoid(entering[0] + kept[0]), jax.nn.sigmoid(entering[1] + kept[1])
@@ -172,10 +177,10 @@ class GRU(Layer):
 class Tokens(Layer):
     """Turns an image into a row of tokens, after a trained one, and adds trained positions."""
 
-    def __init__(self, count, width):
+    def __init__(self, count: int, width: int) -> None:
         self.shapes = {"class_token": (width,), "positions": (count + 1, width)}
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return [batch, 1 + height * width, channels] of images [batch, height, width, channels]."""
         batch, _, _, channels = values.shape
         first = jnp.broadcast_to(parameters["class_token"], (batch, 1, channels))
@@ -185,58 +190,58 @@ class Tokens(Layer):
 class Attention(Layer):
     """Scaled dot-product attention of several heads, over queries, keys and values that lie beside each other."""
 
-    def __init__(self, heads, causal):
+    def __init__(self, heads: int, causal: bool) -> None:
         self.heads, self.causal = heads, causal
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters: Any, values: Any, key: Any) -> Any:
         """Return [batch, length, width] of values [batch, length, 3 * width]."""
         batch, length, width = values.shape
         query, keys, value = jnp.moveaxis(values.reshape(batch, length, 3, self.heads, -1), 2, 0)
         return jax.nn.dot_product_attention(query, keys, value, is_causal=self.causal).reshape(batch, length, width // 3)
 
 
-def relu():
+def relu() -> Layer:
     """Return a layer of rectified linear units."""
     return Layer(jax.nn.relu)
 
 
-def gelu(approximate):
+def gelu(approximate: bool) -> Layer:
     """Return a layer of Gaussian error linear units; approximate: by tanh."""
     return Layer(lambda values: jax.nn.gelu(values, approximate=approximate))
 
 
-def concat():
+def concat() -> Layer:
     """Return a layer that puts the channels of several images beside each other."""
     return Layer(lambda *branches: jnp.concatenate(branches, axis=-1))
 
 
-def token(number):
+def token(number: int) -> Layer:
     """Return a layer that keeps one token of each row, by its number."""
     return Layer(lambda tokens: tokens[:, number])
 
 
-def pooling(size, stride, padding=0):
+def pooling(size: int, stride: int, padding: Any = 0) -> Layer:
     """Return a layer of the maxima of squares."""
     windows, strides = (1, size, size, 1), (1, stride, stride, 1)
     edges = [(0, 0), (padding, padding), (padding, padding), (0, 0)]
     return Layer(lambda values: lax.reduce_window(values, -jnp.inf, lax.max, windows, strides, edges))
 
 
-def average_pooling(values):
+def average_pooling(values: Any) -> Any:
     """Return the means of 2x2 squares."""
     return lax.reduce_window(values, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") / 4.0
 
 
-def max_pooling(values):
+def max_pooling(values: Any) -> Any:
     """Return the maxima of 2x2 squares."""
     return lax.reduce_window(values, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
 
 
-def global_average(values):
+def global_average(values: Any) -> Any:
     """Return the mean of each channel."""
     return values.mean((1, 2))
 
 
-def flatten(values):
+def flatten(values: Any) -> Any:
     """Return [batch, values of a sample]."""
     return values.reshape(values.shape[0], -1)

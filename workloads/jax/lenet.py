@@ -1,11 +1,13 @@
 """LeNet-5 for 28x28x1 images, as a JAX user writes it."""
 
+from typing import Any
+
 from jax import numpy as jnp
 
 from kernelscope.workloads.jax.layers import Block, Convolution, Dense, Layer, average_pooling, flatten
 
 
-def lenet(dropout):
+def lenet(dropout: bool) -> Any:
     """Return the network: two convolutions with average pooling, then three dense layers."""
     return Block(
         {

@@ -6,34 +6,37 @@ program whose arrays are divided so. Normalisations are over the whole batch. Th
 
 import contextlib
 import os
+from typing import Any, Iterable, Iterator
 
 import jax
 import numpy
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from kernelscope.workloads.jax import program
+from kernelscope.workloads.networks import Array
+from kernelscope.workloads.program import Batch, Options
 
 
 class Program(program.Program):
     """One network on `devices` devices of this machine; options["batch"] is shared by them."""
 
-    def place(self, options):
+    def place(self, options: Options) -> Any:
         """Return where what all samples share is put: a copy on each device."""
         self.shares = sharding(program.platform(options), options["devices"], "batch")
         return NamedSharding(self.shares.mesh, PartitionSpec())
 
-    def stream(self, host_batches):
+    def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield each host batch as arrays of which each device has a share."""
         for images, labels in host_batches:
             yield jax.device_put(images, self.shares), jax.device_put(labels, self.shares)
 
-    def outputs(self, images):
+    def outputs(self, images: Any) -> Array:
         """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
         fed, _ = next(self.stream(self.prepare([(images, images)])))
         return numpy.asarray(self.infer_step(self.parameters_of, self.statistics, fed))
 
 
-def sharding(platform, count, name):
+def sharding(platform: str, count: int, name: str) -> Any:
     """Return how batches are divided among the first `count` devices of a platform, cpu or gpu, as one axis of this name.
 
     The processor is divided into as many devices, unless JAX has begun or XLA_FLAGS does it. Raises ValueError for more devices

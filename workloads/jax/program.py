@@ -1,14 +1,17 @@
 """The training and inference loops that all networks share, as a JAX and optax user writes them."""
 
 import functools
-import importlib
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 import jax
 import numpy
 import optax
 from jax import numpy as jnp
 
+from kernelscope.workloads import program
 from kernelscope.workloads.jax.layers import BatchNorm, Block, Dropout
+from kernelscope.workloads.networks import Array, Network, Settings, Weights
+from kernelscope.workloads.program import Batch, Options, Parameters, Shapes, builder, parameter
 
 # network -> the module that has a function of its name; families share one
 MODELS = {
@@ -37,13 +40,12 @@ MODELS = {
 PRECISIONS = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
-def make_model(network, dropout):
+def make_model(network: str, dropout: bool) -> Any:
     """Return the network as a block of layers; dropout: whether its dropout layers drop anything in training."""
-    module = importlib.import_module("kernelscope.workloads.jax." + MODELS[network])
-    return getattr(module, network)(dropout)
+    return builder("jax", MODELS[network], network)(dropout)
 
 
-def make_optimizer(settings):
+def make_optimizer(settings: Settings) -> Any:
     """Return the optimizer of a network's description."""
     if settings["name"] == "sgd":
         return optax.sgd(settings["learning_rate"], momentum=settings["momentum"])
@@ -54,24 +56,12 @@ def make_optimizer(settings):
     raise ValueError("no optimizer %r here" % settings["name"])
 
 
-def precision_of(options):
-    """Return the type that products are computed in; raise ValueError where an option asks for what is not built here."""
-    precision = options.get("precision") or "float32"
-    if precision not in PRECISIONS:
-        raise ValueError("jax: precision %s is not supported" % precision)
-    if options.get("layout") not in (None, "channels_last"):
-        raise ValueError("jax: layout %s is not supported" % options["layout"])
-    if options.get("autotune") is not None:
-        raise ValueError("jax: autotune is not supported: XLA decides when it compiles")
-    return PRECISIONS[precision]
-
-
-def platform(options):
+def platform(options: Options) -> str:
     """Return what JAX calls the kind of device."""
     return "gpu" if str(options.get("device") or "cpu").startswith("cuda") else "cpu"
 
 
-def initialise(layers, key):
+def initialise(layers: Any, key: Any) -> Any:
     """Return {layer: {parameter: values}}, drawn at random."""
     scale = jax.nn.initializers.normal(0.05)
     keys = iter(jax.random.split(key, sum(len(layer.shapes) for layer in layers.values())))
@@ -79,7 +69,7 @@ def initialise(layers, key):
     return {name: {kind: scale(next(keys), shape) for kind, shape in own.items()} for name, own in shapes.items()}
 
 
-def starting_statistics(layers):
+def starting_statistics(layers: Any) -> Any:
     """Return {layer: {mean, variance}} of normalisations that have seen no batch."""
     start = {"mean": jnp.zeros, "variance": jnp.ones}
     shapes = {name: layer.statistics for name, layer in layers.items() if layer.statistics}
@@ -92,45 +82,48 @@ class Run(object):
     statistics: those that the pass ends with. key: for random numbers in training, else None. shapes: those of layers' outputs.
     """
 
-    def __init__(self, parameters, statistics, key=None):
+    def __init__(self, parameters: Any, statistics: Any, key: Any = None) -> None:
         self.parameters = parameters
         self.statistics = dict(statistics)
         self.key = key
-        self.shapes = {}
+        self.shapes: Dict[str, Tuple[int, ...]] = {}
 
-    def block(self, block, values, prefix=""):
+    def block(self, block: Any, values: Any, prefix: str = "") -> Any:
         """Return a block's output; its layers' operations bear their names."""
 
-        def run(name, *inputs):
+        def run(name: str, *inputs: Any) -> Any:
             layer, full = block.layers[name], prefix + name
-            return self.block(layer, *inputs, full + "_") if isinstance(layer, Block) else self.layer(layer, full, inputs)
+            return self.block(layer, inputs[0], full + "_") if isinstance(layer, Block) else self.layer(layer, full, inputs)
 
         return block(run, values)
 
-    def layer(self, layer, name, inputs):
+    def layer(self, layer: Any, name: str, inputs: Any) -> Any:
         """Return one layer's output."""
         with jax.named_scope(name):
             key = self.key
             if key is not None and isinstance(layer, Dropout):
                 key = jax.random.fold_in(key, len(self.shapes))
             if isinstance(layer, BatchNorm):
-                result, self.statistics[name] = layer(self.parameters[name], *inputs, key, self.statistics[name])
+                result, self.statistics[name] = layer(self.parameters[name], inputs[0], key, self.statistics[name])
             else:
                 result = layer(self.parameters.get(name), *inputs, key=key)
         self.shapes[name] = result.shape
         return result
 
 
-class Program(object):
+class Program(program.Program):
     """One network with its loops; `options` are mode, batch, device, seed, threads, dropout and precision.
 
     In bfloat16 the parameters stay float32 and are cast for each pass; normalisations and the loss are computed in float32.
     """
 
-    def __init__(self, network, options):
-        self.network = network
-        self.mode = options["mode"]
-        self.dtype = precision_of(options)
+    FRAMEWORK = "jax"
+    SETTINGS = {"precision": tuple(PRECISIONS), "layout": ("channels_last",)}
+    REASONS = {"autotune": "XLA decides when it compiles"}
+
+    def __init__(self, network: Network, options: Options) -> None:
+        super().__init__(network, options, MODELS)
+        self.dtype = PRECISIONS[self.choices.get("precision", "float32")]
         self.device = self.place(options)
         self.model = make_model(network.name, options.get("dropout", True))
         layers = self.model.leaves()
@@ -139,32 +132,31 @@ class Program(object):
         self.parameters_of = jax.device_put(initialise(layers, key), self.device)
         self.statistics = jax.device_put(starting_statistics(layers), self.device)
         self.state = jax.device_put(self.optimizer.init(self.parameters_of), self.device)
-        self.losses = []
 
-    def place(self, options):
+    def place(self, options: Options) -> Any:
         """Return the device."""
         return jax.devices(platform(options))[0]
 
-    def apply(self, parameters, statistics, images, key=None):
+    def apply(self, parameters: Any, statistics: Any, images: Any, key: Any = None) -> Any:
         """Return the logits and the statistics; key: for random numbers in training."""
         run = Run(self.cast(parameters), statistics, key)
         logits = run.block(self.model, self.cast(images))
         return logits.astype(jnp.float32), run.statistics
 
-    def cast(self, values):
+    def cast(self, values: Any) -> Any:
         """Return numbers in the type that products are computed in; whole numbers as they are."""
         if self.dtype == jnp.float32:
             return values
         return jax.tree.map(lambda one: one.astype(self.dtype) if jnp.issubdtype(one.dtype, jnp.floating) else one, values)
 
-    def loss(self, parameters, statistics, images, labels, key):
+    def loss(self, parameters: Any, statistics: Any, images: Any, labels: Any, key: Any) -> Any:
         """Return the mean loss of one batch, and the statistics."""
         logits, statistics = self.apply(parameters, statistics, images, key)
         with jax.named_scope("loss"):
             return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), statistics
 
     @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2, 3, 4))
-    def train_step(self, parameters, statistics, state, key, images, labels):
+    def train_step(self, parameters: Any, statistics: Any, state: Any, key: Any, images: Any, labels: Any) -> Any:
         """Forward, backward and update for one batch; return what changed, and the mean loss."""
         key, own = jax.random.split(key)
         gradient = jax.value_and_grad(self.loss, has_aux=True)
@@ -175,18 +167,18 @@ class Program(object):
         return parameters, statistics, state, key, loss
 
     @functools.partial(jax.jit, static_argnums=0)
-    def infer_step(self, parameters, statistics, images):
+    def infer_step(self, parameters: Any, statistics: Any, images: Any) -> Any:
         """Return the logits of one batch in inference mode."""
         return self.apply(parameters, statistics, images)[0]
 
-    def load(self, weights):
+    def load(self, weights: Weights) -> None:
         """Load {(layer, parameter): float32 array in canonical layout} in this program's layout: inputs first, channels last."""
         layers = {layer.name: layer for layer in self.network.layers}
         for (layer, name), values in weights.items():
             own = self._own_layout(layers, layers[layer], values)
             self.parameters_of[layer][name] = jax.device_put(own, self.device)
 
-    def _own_layout(self, layers, layer, values):
+    def _own_layout(self, layers: Any, layer: Any, values: Any) -> Any:
         if layer.type == "convolution" and values.ndim == 4:
             return values.transpose(2, 3, 1, 0)
         if layer.type not in ("dense", "lstm", "gru") or values.ndim == 1:
@@ -199,24 +191,20 @@ class Program(object):
             values = values.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(len(values), -1)
         return values.T
 
-    def parameters(self):
+    def parameters(self) -> Parameters:
         """Return what is trainable as a list of {layer, name, shape, count}, with this program's shapes."""
-        found = []
-        for layer, own in self.parameters_of.items():
-            for name, values in own.items():
-                found.append({"layer": layer, "name": name, "shape": list(values.shape), "count": int(values.size)})
-        return found
+        return [parameter(layer, name, own[name].shape) for layer, own in self.parameters_of.items() for name in own]
 
-    def prepare(self, batches):
+    def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
         """Return the host's batches: numpy arrays, images channels last, words and labels as numbers of 32 bits."""
         return [(as_fed(images), labels.astype("int32")) for images, labels in batches]
 
-    def stream(self, host_batches):
+    def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield each host batch as arrays on the device."""
         for images, labels in host_batches:
             yield jax.device_put(images, self.device), jax.device_put(labels, self.device)
 
-    def train(self, batches):
+    def train(self, batches: Iterable[Any]) -> None:
         """Train one step per batch and keep each step's loss."""
         for images, labels in batches:
             self.parameters_of, self.statistics, self.state, self.key, loss = self.train_step(
@@ -224,29 +212,25 @@ class Program(object):
             )
             self.losses.append(float(loss))
 
-    def infer(self, batches):
+    def infer(self, batches: Iterable[Any]) -> None:
         """Bring the logits of each batch to the host."""
         for images, _ in batches:
             logits = self.infer_step(self.parameters_of, self.statistics, images)
             numpy.asarray(logits)
 
-    def outputs(self, images):
+    def outputs(self, images: Array) -> Array:
         """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
         return numpy.asarray(self.infer_step(self.parameters_of, self.statistics, as_fed(images)))
 
-    def layer_shapes(self, images):
+    def layer_shapes(self, images: Array) -> Shapes:
         """Return {layer: shape of one sample's output, channels first}, observed while JAX traces the model."""
         run = Run(self.parameters_of, self.statistics)
         jax.eval_shape(lambda values: run.block(self.model, values), as_fed(images))
         shapes = {name: list(shape[1:]) for name, shape in run.shapes.items()}
         return {name: shape[-1:] + shape[:-1] if len(shape) == 3 else shape for name, shape in shapes.items()}
 
-    def functions(self):
-        """Return the functions worth profiling line by line; the steps themselves are compiled and run no Python."""
-        return [self.train if self.mode == "train" else self.infer]
 
-
-def as_fed(samples):
+def as_fed(samples: Any) -> Array:
     """Return images [batch, channels, height, width] as [batch, height, width, channels], words in 32 bits, others as is."""
     if samples.dtype == numpy.int64:
         return samples.astype("int32")

@@ -1,8 +1,10 @@
 """ResNet-50 on ImageNet's and on CIFAR-10's shapes, as a JAX user writes it."""
 
+from typing import Any
+
 from jax import numpy as jnp
 
-from kernelscope.workloads.jax.layers import BatchNorm, Block, Convolution, Dense, Layer, global_average, pooling, relu
+from kernelscope.workloads.jax.layers import BatchNorm, Block, Convolution, Dense, Layer, Runner, global_average, pooling, relu
 
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels and number of blocks
 
@@ -10,7 +12,7 @@ STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels and number of block
 class Bottleneck(Block):
     """1x1, 3x3 and 1x1 convolutions beside a shortcut, which is a convolution itself where `project` says so."""
 
-    def __init__(self, inputs, channels, stride, project):
+    def __init__(self, inputs: Any, channels: int, stride: int, project: bool) -> None:
         self.project = project
         self.layers = {
             "conv1": Convolution(inputs, channels, 1, stride=stride, bias=False),
@@ -28,7 +30,7 @@ class Bottleneck(Block):
             self.layers["shortcut"] = Convolution(inputs, 4 * channels, 1, stride=stride, bias=False)
             self.layers["bn_shortcut"] = BatchNorm(4 * channels)
 
-    def __call__(self, run, x):
+    def __call__(self, run: Runner, x: Any) -> Any:
         """Return images [batch, height / stride, width / stride, 4 * channels]."""
         y = run("relu1", run("bn1", run("conv1", x)))
         y = run("relu2", run("bn2", run("conv2", y)))
@@ -38,7 +40,7 @@ class Bottleneck(Block):
         return run("relu3", run("add", y, x))
 
 
-def _resnet50(stem, classes):
+def _resnet50(stem: Any, classes: int) -> Any:
     """Return a stem of 64 channels, four stages of 3, 4, 6 and 3 blocks, and a dense layer."""
     layers, inputs = dict(stem), 64
     for stage, (channels, count) in enumerate(STAGES, 1):
@@ -50,7 +52,7 @@ def _resnet50(stem, classes):
     return Block(dict(layers, pool=Layer(global_average), fc=Dense(2048, classes)))
 
 
-def resnet50(dropout):
+def resnet50(dropout: bool) -> Any:
     """Return ResNet-50 for images [batch, 224, 224, 3]; there is no dropout to switch off."""
     stem = {
         "conv1": Convolution(3, 64, 7, 3, stride=2, bias=False),
@@ -61,6 +63,6 @@ def resnet50(dropout):
     return _resnet50(stem, 1000)
 
 
-def resnet50_cifar10(dropout):
+def resnet50_cifar10(dropout: bool) -> Any:
     """Return ResNet-50 for images [batch, 32, 32, 3]; there is no dropout to switch off."""
     return _resnet50({"conv1": Convolution(3, 64, 3, 1, bias=False), "bn1": BatchNorm(64), "relu1": relu()}, 10)

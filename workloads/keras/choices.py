@@ -1,23 +1,19 @@
 """Precision, layout and cuDNN's autotuning, where a run chooses them: a module apart, for most programs choose nothing."""
 
 import os
+from typing import Optional
 
 import keras
 
 
-def choose(framework, options):
-    """Make Keras and its backend accordingly, before a model is built; raises ValueError where one is not supported.
+def choose(precision: Optional[str] = None, layout: Optional[str] = None, autotune: Optional[bool] = None) -> None:
+    """Make Keras and its backend accordingly, before a model is built.
 
     None keeps the framework's own choice. precision: float32, or bfloat16 with weights in float32; layout: channels_last, in
     which the models are written; autotune: whether cuDNN tries its algorithms out, which XLA decides by itself.
     """
-    precision, layout, autotune = (options.get(name) for name in ("precision", "layout", "autotune"))
     if precision == "bfloat16":
         keras.config.set_dtype_policy("mixed_bfloat16")
-    elif precision not in (None, "float32"):
-        raise ValueError("%s: precision %s is not supported" % (framework, precision))
-    if layout not in (None, "channels_last"):
-        raise ValueError("%s: layout %s is not supported" % (framework, layout))
     if autotune is None:
         return
     if keras.backend.backend() == "tensorflow":
@@ -26,5 +22,3 @@ def choose(framework, options):
         import torch
 
         torch.backends.cudnn.benchmark = autotune
-    else:
-        raise ValueError("%s: autotune is not supported: XLA decides when it compiles" % framework)

@@ -1,6 +1,10 @@
 """The optimizers of the networks' descriptions, for every backend of Keras."""
 
+from typing import Any
+
 import keras
+
+from kernelscope.workloads.networks import Settings
 
 
 class RMSprop(keras.optimizers.RMSprop):
@@ -10,7 +14,7 @@ class RMSprop(keras.optimizers.RMSprop):
     third more or less, which alone changes the third loss by more than the 0.1% that a fair comparison allows.
     """
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: Any, learning_rate: float) -> None:
         """Apply one gradient; as many operators as the original runs."""
         ops = keras.ops
         rate = ops.cast(learning_rate, variable.dtype)
@@ -21,7 +25,7 @@ class RMSprop(keras.optimizers.RMSprop):
         self.assign_sub(variable, ops.divide(ops.multiply(rate, gradient), denominator))
 
 
-def make_optimizer(settings):
+def make_optimizer(settings: Settings) -> Any:
     """Return the optimizer of a network's description.
 
     Adam is Keras's own: its epsilon stands beside the root before the correction of the first steps, not behind it. Of the first

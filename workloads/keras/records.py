@@ -1,11 +1,14 @@
 """Training samples as TFRecord, which Keras reads where its backend is TensorFlow."""
 
 import os
+from typing import Any, Iterator, List
 
 import keras
 
+from kernelscope.workloads.networks import Network
 
-def _tensorflow():
+
+def _tensorflow() -> Any:
     if keras.backend.backend() != "tensorflow":
         raise ValueError("keras-%s: a loader of records is not supported" % keras.backend.backend())
     from kernelscope.workloads.tensorflow import records
@@ -13,12 +16,12 @@ def _tensorflow():
     return records
 
 
-def write(folder, samples, network):
+def write(folder: str, samples: Any, network: Network) -> List[str]:
     """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
     return _tensorflow().write(folder, samples, network)
 
 
-def batches(program, folder, batch):
+def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
     """Return an iterator over (images, labels): tensors, channels last."""
     records = _tensorflow()
     return iter(records.dataset(program.network, os.path.join(folder, records.FILE), batch))

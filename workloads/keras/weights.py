@@ -1,7 +1,12 @@
 """Weights and batches between the canonical layout and Keras's: inputs first, channels last."""
 
+from typing import Any, Dict, Optional, Tuple
+
 import keras
 import numpy
+
+from kernelscope.workloads.networks import Array, Layer, Network, Weights
+from kernelscope.workloads.program import Parameters, Shapes, parameter
 
 # canonical name of a parameter -> what Keras's layers call it, where that is another name
 VARIABLES = {
@@ -14,12 +19,12 @@ _KERNELS = ("kernel", "recurrent_kernel")
 _KEEPING_ORDER = ("dropout", "relu", "tanh", "sigmoid", "gelu")  # what may stand between a flatten and its dense layer
 
 
-def channels_last(images):
+def channels_last(images: Array) -> Array:
     """Return images [batch, channels, height, width] as [batch, height, width, channels]; other shapes as they are."""
     return numpy.ascontiguousarray(images.transpose(0, 2, 3, 1)) if images.ndim == 4 else images
 
 
-def load(model, network, weights):
+def load(model: Any, network: Network, weights: Weights) -> None:
     """Load {(layer, parameter): float32 array in canonical layout} into the network's model; all else stays as it is.
 
     An LSTM's gates come in the same order, a GRU's do not.
@@ -37,10 +42,10 @@ def load(model, network, weights):
             getattr(target, own_name).assign(array)
 
 
-def _gru_layout(values):
+def _gru_layout(values: Any) -> Dict[str, Array]:
     """Return a GRU's values with Keras's order of gates, update before reset, and its two biases above each other."""
 
-    def gates(array):
+    def gates(array: Any) -> Array:
         reset, update, new = numpy.split(array, 3)
         return numpy.concatenate([update, reset, new])
 
@@ -48,7 +53,7 @@ def _gru_layout(values):
     return {"input_weight": gates(values["input_weight"]), "hidden_weight": gates(values["hidden_weight"]), "bias": bias}
 
 
-def keras_layout(network, layer, values):
+def keras_layout(network: Network, layer: Layer, values: Any) -> Array:
     """Return a kernel's values in the layout that Keras keeps: inputs before outputs."""
     if values.ndim == 4:
         return values.transpose(2, 3, 1, 0)
@@ -59,7 +64,7 @@ def keras_layout(network, layer, values):
     return values.T
 
 
-def flattened_by(network, layer):
+def flattened_by(network: Network, layer: Layer) -> Optional[Tuple[int, ...]]:
     """Return (channels, height, width) of what is flattened into the layer's inputs, or None."""
     layers = {each.name: each for each in network.layers}
     before = layers.get(layer.inputs[0])
@@ -68,18 +73,16 @@ def flattened_by(network, layer):
     return before.input_shape if before is not None and before.type == "flatten" and len(before.input_shape) == 3 else None
 
 
-def parameters(model):
+def parameters(model: Any) -> Parameters:
     """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
     found = []
     for layer in model.layers:
         for variable in layer.trainable_variables:
-            shape = [int(size) for size in variable.shape]
-            count = int(numpy.prod(shape))
-            found.append({"layer": layer.name, "name": variable.name, "shape": shape, "count": count})
+            found.append(parameter(layer.name, variable.name, variable.shape))
     return found
 
 
-def layer_shapes(model, values):
+def layer_shapes(model: Any, values: Any) -> Shapes:
     """Return {layer: shape of one sample's output, channels first}, observed by running the layers on `values`."""
     layers = [layer for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
     outputs = keras.Model(model.inputs, [layer.output for layer in layers])(values, training=False)

@@ -1,10 +1,12 @@
 """The CIFAR-10 network of the comparison of eleven frameworks, as a Keras 2 user writes it."""
 
+from typing import Any, Callable
+
 from keras.layers import Activation, Conv2D, Dense, Flatten, MaxPooling2D
 from keras.models import Sequential
 
 
-def build(dropout):
+def build(dropout: Callable[..., Any]) -> Any:
     """Return the model from images [batch, 3, 32, 32] to logits [batch, 10]; dropout: the class of its layers."""
     model = Sequential()
     model.add(Conv2D(50, (3, 3), padding="same", input_shape=(3, 32, 32), name="conv1"))

@@ -1,10 +1,12 @@
 """LeNet-5 for 1x28x28 images, as a Keras 2 user writes it."""
 
+from typing import Any, Callable
+
 from keras.layers import Activation, AveragePooling2D, Conv2D, Dense, Flatten
 from keras.models import Sequential
 
 
-def build(dropout):
+def build(dropout: Callable[..., Any]) -> Any:
     """Return the model from images [batch, 1, 28, 28] to logits [batch, 10]; it has no dropout."""
     model = Sequential()
     model.add(Conv2D(6, (5, 5), padding="same", input_shape=(1, 28, 28), name="conv1"))

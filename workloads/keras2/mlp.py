@@ -1,10 +1,12 @@
 """The multi-layer perceptron for vectors of 784 numbers, as a Keras 2 user writes it."""
 
+from typing import Any, Callable
+
 from keras.layers import Activation, Dense
 from keras.models import Sequential
 
 
-def build(dropout):
+def build(dropout: Callable[..., Any]) -> Any:
     """Return the model from vectors [batch, 784] to logits [batch, 10]; dropout: the class of its layers."""
     model = Sequential()
     model.add(Dense(512, input_shape=(784,), name="fc1"))

@@ -3,29 +3,21 @@
 Images are channels first: Theano, CNTK and MXNet compute in that layout, and their Keras says so.
 """
 
+from typing import Any, Iterable, List
+
 import keras
 import numpy
 
+from kernelscope.workloads import program
 from kernelscope.workloads.keras2 import cifarcnn, cnn, lenet, mlp
 from kernelscope.workloads.keras2.losses import loss
+from kernelscope.workloads.networks import Array, Network, Settings, Weights
+from kernelscope.workloads.program import Batch, Options, Parameters, Shapes, parameter
 
 MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "cifarcnn": cifarcnn.build}
 
 
-# the only settings that there are
-DEFAULTS = {"precision": "float32", "layout": "channels_first", "autotune": False}
-
-
-def refuse_others(title, network, options):
-    """Raise ValueError for a network or a setting that there is not."""
-    if network.name not in MODELS:
-        raise ValueError("%s: network %s is not supported" % (title, network.name))
-    for name, only in sorted(DEFAULTS.items()):
-        if options.get(name) not in (None, only):
-            raise ValueError("%s: %s %s is not supported" % (title, name, options[name]))
-
-
-def make_optimizer(settings):
+def make_optimizer(settings: Settings) -> Any:
     """Return the optimizer of a network's description. On MXNet Keras takes MXNet's RMSprop: 1e-14 in its root is 1e-7 beside."""
     if settings["name"] == "sgd":
         return keras.optimizers.SGD(lr=settings["learning_rate"], momentum=settings["momentum"])
@@ -35,31 +27,31 @@ def make_optimizer(settings):
     raise ValueError("keras 2: optimizer %s is not supported" % settings["name"])
 
 
-def no_dropout(rate, name):
+def no_dropout(rate: float, name: str) -> Any:
     """Return a layer in the place of a dropout that is off: MXNet's Keras cannot have one that returns its input as it is."""
     return keras.layers.Lambda(lambda values: values * 1.0, name=name)
 
 
-class Program(object):
+class Program(program.Program):
     """One network with its loops; `options` are mode, batch, seed and dropout."""
 
-    def __init__(self, network, options):
-        self.network = network
-        self.mode = options["mode"]
-        refuse_others("keras-" + keras.backend.backend(), network, options)
+    FRAMEWORK = "keras-" + keras.backend.backend()
+    SETTINGS = {"precision": ("float32",), "layout": ("channels_first",), "autotune": (False,)}
+
+    def __init__(self, network: Network, options: Options) -> None:
+        super().__init__(network, options, MODELS)
         numpy.random.seed(options.get("seed") or 0)  # which Keras draws from
         keras.backend.set_image_data_format("channels_first")
         self.model = MODELS[network.name](keras.layers.Dropout if options.get("dropout", True) else no_dropout)
         self.model.compile(optimizer=make_optimizer(network.optimizer), loss=loss)
-        self.losses = []
 
-    def load(self, weights):
+    def load(self, weights: Weights) -> None:
         """Load {(layer, parameter): float32 array in canonical layout} in Keras's."""
         for layer in {layer for layer, _ in weights}:
             kernel, bias = weights[(layer, "weight")], weights[(layer, "bias")]
             self.model.get_layer(layer).set_weights([self._keras_layout(layer, kernel), bias])
 
-    def _keras_layout(self, layer, kernel):
+    def _keras_layout(self, layer: str, kernel: Array) -> Array:
         """Return a weight in Keras's layout: inputs before outputs, and flattened images channels last.
 
         MXNet's Keras keeps a convolution's weights as MXNet does, which is canonical; on Theano they are flipped.
@@ -74,44 +66,36 @@ class Program(object):
             kernel = images.transpose(0, 2, 3, 1).reshape(kernel.shape)
         return kernel.T
 
-    def parameters(self):
+    def parameters(self) -> Parameters:
         """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
         found = []
         for layer in self.model.layers:
             for name, values in zip(("kernel", "bias"), layer.get_weights()):
-                found.append({"layer": layer.name, "name": name, "shape": list(values.shape), "count": int(values.size)})
+                found.append(parameter(layer.name, name, values.shape))
         return found
 
-    def prepare(self, batches):
+    def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
         """Return the host's batches: numpy arrays, images channels first and labels one-hot."""
         return [(images, keras.utils.to_categorical(labels, self.network.classes)) for images, labels in batches]
 
-    def stream(self, host_batches):
-        """Yield each host batch as it is: Keras hands it to the backend."""
-        return iter(host_batches)
-
-    def train(self, batches):
+    def train(self, batches: Iterable[Any]) -> None:
         """Train one step per batch and keep each step's loss."""
         for images, labels in batches:
             self.losses.append(float(self.model.train_on_batch(images, labels)))
 
-    def infer(self, batches):
+    def infer(self, batches: Iterable[Any]) -> None:
         """Bring the logits of each batch to the host."""
         for images, _ in batches:
             self.model.predict_on_batch(images)
 
-    def outputs(self, images):
+    def outputs(self, images: Array) -> Array:
         """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
         return self.model.predict_on_batch(images)
 
-    def layer_shapes(self, images):
+    def layer_shapes(self, images: Array) -> Shapes:
         """Return {layer: shape of one sample's output}, observed in a model that returns every layer's output."""
         layers = self.model.layers
         inner = keras.models.Model(self.model.inputs, [layer.output for layer in layers])
         inner.compile(optimizer="sgd", loss="mse")
         results = inner.predict_on_batch(images)
         return {layer.name: [int(size) for size in result.shape[1:]] for layer, result in zip(layers, results)}
-
-    def functions(self):
-        """Return the functions worth profiling line by line."""
-        return [self.train if self.mode == "train" else self.infer]

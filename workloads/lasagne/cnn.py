@@ -1,10 +1,12 @@
 """The Keras CIFAR-10 example network for 3x32x32 images, as a Lasagne user writes it."""
 
+from typing import Any
+
 from lasagne.layers import Conv2DLayer, DenseLayer, DropoutLayer, FlattenLayer, InputLayer, MaxPool2DLayer, NonlinearityLayer
 from lasagne.nonlinearities import linear, rectify
 
 
-def build(images, dropout):
+def build(images: Any, dropout: bool) -> Any:
     """Return the last layer, whose output are the logits [batch, 10]; images: the variable [batch, 3, 32, 32]."""
     rate = 1.0 if dropout else 0.0
     net = InputLayer((None, 3, 32, 32), images)

@@ -1,10 +1,12 @@
 """LeNet-5 for 1x28x28 images, as a Lasagne user writes it."""
 
+from typing import Any
+
 from lasagne.layers import Conv2DLayer, DenseLayer, FlattenLayer, InputLayer, NonlinearityLayer, Pool2DLayer
 from lasagne.nonlinearities import linear, tanh
 
 
-def build(images, dropout):
+def build(images: Any, dropout: bool) -> Any:
     """Return the last layer, whose output are the logits [batch, 10]; images: the variable [batch, 1, 28, 28]."""
     net = InputLayer((None, 1, 28, 28), images)
     net = Conv2DLayer(net, 6, 5, pad=2, nonlinearity=linear, name="conv1")

@@ -1,10 +1,12 @@
 """The multi-layer perceptron for vectors of 784 numbers, as a Lasagne user writes it."""
 
+from typing import Any
+
 from lasagne.layers import DenseLayer, DropoutLayer, InputLayer, NonlinearityLayer
 from lasagne.nonlinearities import linear, rectify
 
 
-def build(vectors, dropout):
+def build(vectors: Any, dropout: bool) -> Any:
     """Return the last layer, whose output are the logits [batch, 10]; vectors: the variable [batch, 784]."""
     rate = 0.2 if dropout else 0.0
     net = InputLayer((None, 784), vectors)

@@ -1,13 +1,16 @@
 """The update rules of the networks' descriptions, in Lasagne's form."""
 
 from collections import OrderedDict
+from typing import Any
 
 import lasagne
 import theano
 import theano.tensor as T
 
+from kernelscope.workloads.networks import Settings
 
-def rmsprop(loss, parameters, learning_rate, rho, epsilon):
+
+def rmsprop(loss: Any, parameters: Any, learning_rate: float, rho: float, epsilon: float) -> Any:
     """Return the updates of RMSprop with epsilon outside of the root, where Lasagne's own has it inside."""
     updates = OrderedDict()
     for parameter, gradient in zip(parameters, theano.grad(loss, parameters)):
@@ -17,7 +20,7 @@ def rmsprop(loss, parameters, learning_rate, rho, epsilon):
     return updates
 
 
-def make_updates(settings, loss, parameters):
+def make_updates(settings: Settings, loss: Any, parameters: Any) -> Any:
     """Return the updates of a network's description; parameters: shared variables."""
     if settings["name"] == "sgd":
         return lasagne.updates.momentum(loss, parameters, settings["learning_rate"], settings["momentum"])

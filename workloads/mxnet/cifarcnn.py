@@ -1,9 +1,13 @@
 """The CIFAR-10 network of the comparison of eleven frameworks in Gluon: a HybridSequential of layers."""
 
+from typing import Any
+
 from mxnet.gluon import nn
 
+from kernelscope.workloads.networks import Network
 
-def cifarcnn(network, dropout):
+
+def cifarcnn(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
     rate = 1.0 if dropout else 0.0
     net = nn.HybridSequential(prefix="cifarcnn_")

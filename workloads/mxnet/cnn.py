@@ -1,9 +1,13 @@
 """The Keras CIFAR-10 example network in Gluon, as an MXNet user writes it: a HybridSequential of layers."""
 
+from typing import Any
+
 from mxnet.gluon import nn
 
+from kernelscope.workloads.networks import Network
 
-def cnn(network, dropout):
+
+def cnn(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
     rate = 1.0 if dropout else 0.0
     net = nn.HybridSequential(prefix="cnn_")

@@ -1,19 +1,23 @@
 """FCN-5 and FCN-8 of Shi et al. (2016) in Gluon: dense layers with sigmoids between them."""
 
+from typing import Any
+
 from mxnet.gluon import nn
 
+from kernelscope.workloads.networks import Network
 
-def fcn5(network, dropout):
+
+def fcn5(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps vectors (N, 26752) to logits (N, 26752); it has no dropout."""
     return _fcn(network, 2)
 
 
-def fcn8(network, dropout):
+def fcn8(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps vectors (N, 26752) to logits (N, 26752); it has no dropout."""
     return _fcn(network, 5)
 
 
-def _fcn(network, hidden):
+def _fcn(network: Network, hidden: int) -> Any:
     net = nn.HybridSequential(prefix=network.name + "_")
     with net.name_scope():
         for number in range(1, hidden + 1):

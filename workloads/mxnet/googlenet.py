@@ -1,6 +1,10 @@
 """GoogLeNet in Gluon, on ImageNet shapes and on CIFAR-10's: a HybridSequential of inception blocks."""
 
+from typing import Any
+
 from mxnet.gluon import HybridBlock, nn
+
+from kernelscope.workloads.networks import Network
 
 # channels of 1x1; of 3x3's reduction and 3x3; of 5x5's reduction and 5x5; of the pooled branch's 1x1
 _STAGES = (
@@ -19,13 +23,13 @@ _STAGES = (
 )
 
 
-def _conv(name, channels, kernel, relu, stride=1):
+def _conv(name: str, channels: int, kernel: int, relu: str, stride: int = 1) -> Any:
     """Return the blocks of a convolution that keeps the size, but for its stride, with its ReLU."""
     convolution = nn.Conv2D(channels, kernel, stride, kernel // 2, prefix=name + "_")
     return convolution, nn.Activation("relu", prefix=relu + "_")
 
 
-def _branch(*blocks):
+def _branch(*blocks: Any) -> Any:
     branch = nn.HybridSequential(prefix="")
     branch.add(*blocks)
     return branch
@@ -34,7 +38,7 @@ def _branch(*blocks):
 class Inception(HybridBlock):
     """Four branches over the same images, whose channels are put beside each other."""
 
-    def __init__(self, one, reduce3, three, reduce5, five, pooled, **kwargs):
+    def __init__(self, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int, **kwargs: Any) -> None:
         super(Inception, self).__init__(**kwargs)
         with self.name_scope():
             self.branch1 = _branch(*_conv("conv1", one, 1, "relu1"))
@@ -43,34 +47,34 @@ class Inception(HybridBlock):
             pool = nn.MaxPool2D(3, 1, 1, prefix="pool_")
             self.branch_pool = _branch(pool, *_conv("project", pooled, 1, "relu_project"))
 
-    def hybrid_forward(self, F, images):
+    def hybrid_forward(self, F: Any, images: Any) -> Any:
         """Return images of the same size with the channels of all branches."""
         branches = (self.branch1, self.branch3, self.branch5, self.branch_pool)
         return F.concat(*[branch(images) for branch in branches], dim=1, name="concat")
 
 
-def _stem():
+def _stem() -> Any:
     """Return the blocks that bring 224 x 224 pixels to the size of the first inception block."""
     blocks = _conv("conv1", 64, 7, "relu1", stride=2) + (nn.MaxPool2D(3, 2, 1, prefix="pool1_"),)
     blocks += _conv("reduce2", 64, 1, "relu_reduce2") + _conv("conv2", 192, 3, "relu2")
     return blocks + (nn.MaxPool2D(3, 2, 1, prefix="pool2_"),)
 
 
-def _stem_cifar10():
+def _stem_cifar10() -> Any:
     return _conv("conv1", 192, 3, "relu1")
 
 
-def googlenet(network, dropout):
+def googlenet(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 224, 224) to logits; dropout False leaves rate 0."""
     return _googlenet(network, dropout, _stem)
 
 
-def googlenet_cifar10(network, dropout):
+def googlenet_cifar10(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
     return _googlenet(network, dropout, _stem_cifar10)
 
 
-def _googlenet(network, dropout, stem):
+def _googlenet(network: Network, dropout: bool, stem: Any) -> Any:
     net = nn.HybridSequential(prefix=network.name + "_")
     with net.name_scope():
         net.add(*stem())

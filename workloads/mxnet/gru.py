@@ -3,20 +3,24 @@
 MXNet's GRU has both biases and resets the product, as cuDNN's does, with its gates in the canonical order: reset, update, new.
 """
 
+from typing import Any
+
 from mxnet.gluon import HybridBlock, nn, rnn
+
+from kernelscope.workloads.networks import Network
 
 
 class ReviewGRU(HybridBlock):
     """Reads the words of a review one after another; logits come from the state after the last word."""
 
-    def __init__(self, words, classes, **kwargs):
+    def __init__(self, words: Any, classes: int, **kwargs: Any) -> None:
         super(ReviewGRU, self).__init__(**kwargs)
         with self.name_scope():
             self.embedding = nn.Embedding(words, 125, prefix="embedding_")
             self.gru1 = rnn.GRU(100, layout="NTC", input_size=125, prefix="gru1_")
             self.fc1 = nn.Dense(classes, prefix="fc1_")
 
-    def hybrid_forward(self, F, words):
+    def hybrid_forward(self, F: Any, words: Any) -> Any:
         """Return logits (N, classes) for the numbers of words (N, 150)."""
         outputs = self.gru1(self.embedding(words))
         # SequenceLast would say the same in one operator, but its gradient along axis 1 crashes in MXNet 1.9.1
@@ -24,6 +28,6 @@ class ReviewGRU(HybridBlock):
         return self.fc1(F.squeeze(last, axis=1, name="gru1_state"))
 
 
-def gru(network, dropout):
+def gru(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps words (N, 150) to logits (N, classes); it has no dropout."""
     return ReviewGRU(network.words, network.classes, prefix="gru_")

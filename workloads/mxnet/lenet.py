@@ -1,9 +1,13 @@
 """LeNet-5 in Gluon, as an MXNet user writes it: a HybridSequential of layers."""
 
+from typing import Any
+
 from mxnet.gluon import nn
 
+from kernelscope.workloads.networks import Network
 
-def lenet(network, dropout):
+
+def lenet(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 1, 28, 28) to logits (N, classes); it has no dropout."""
     net = nn.HybridSequential(prefix="lenet_")
     with net.name_scope():

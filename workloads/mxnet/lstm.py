@@ -5,20 +5,24 @@ sum. The network has one bias a gate, so it is i2h_bias, and h2h_bias stays zero
 is kept for it and the trainer passes it over. The gates are in the canonical order: input, forget, cell, output.
 """
 
+from typing import Any
+
 from mxnet.gluon import HybridBlock, nn, rnn
+
+from kernelscope.workloads.networks import Network
 
 
 class RowLSTM(HybridBlock):
     """Reads the rows of an image one after another; logits come from the state after the last row."""
 
-    def __init__(self, classes, **kwargs):
+    def __init__(self, classes: int, **kwargs: Any) -> None:
         super(RowLSTM, self).__init__(**kwargs)
         with self.name_scope():
             self.lstm1 = rnn.LSTM(128, layout="NTC", input_size=28, prefix="lstm1_")
             self.fc1 = nn.Dense(classes, in_units=128, prefix="fc1_")
         self.lstm1.collect_params(".*h2h_bias").setattr("grad_req", "null")
 
-    def hybrid_forward(self, F, rows):
+    def hybrid_forward(self, F: Any, rows: Any) -> Any:
         """Return logits (N, classes) for rows (N, 28, 28)."""
         outputs = self.lstm1(rows)
         # SequenceLast would say the same in one operator, but its gradient along axis 1 crashes in MXNet 1.9.1
@@ -26,6 +30,6 @@ class RowLSTM(HybridBlock):
         return self.fc1(F.squeeze(last, axis=1, name="lstm1_state"))
 
 
-def lstm(network, dropout):
+def lstm(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 28, 28) to logits (N, classes); it has no dropout."""
     return RowLSTM(network.classes, prefix="lstm_")

@@ -1,9 +1,13 @@
 """The multi-layer perceptron in Gluon, as an MXNet user writes it: a HybridSequential of layers."""
 
+from typing import Any
+
 from mxnet.gluon import nn
 
+from kernelscope.workloads.networks import Network
 
-def mlp(network, dropout):
+
+def mlp(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps vectors (N, 784) to logits (N, classes); dropout False leaves rate 0."""
     rate = 0.2 if dropout else 0.0
     net = nn.HybridSequential(prefix="mlp_")

@@ -4,22 +4,26 @@ Each device has a copy of the parameters and takes its share of the batch; the T
 key-value store. Normalisations are over a device's own share. The engine has workers of its own for each device of a processor.
 """
 
+from typing import Any, Iterable, Iterator
+
 import mxnet as mx
 import numpy
 from mxnet import autograd, gluon
 
 from kernelscope.workloads.mxnet import program
+from kernelscope.workloads.networks import Array, Network
+from kernelscope.workloads.program import Batch, Options
 
 
 class Program(program.Program):
     """One network on `devices` devices of this machine; options["batch"] is shared by them."""
 
-    def __init__(self, network, options):
+    def __init__(self, network: Network, options: Options) -> None:
         if options.get("loader") == "records":
             raise ValueError("mxnet: a loader of records on several devices is not supported")
         super(Program, self).__init__(network, options)
 
-    def contexts(self, options):
+    def contexts(self, options: Options) -> Any:
         """Return the devices that hold the parameters; raises ValueError where MXNet sees fewer GPUs."""
         if options["device"] != "cuda":
             return [mx.cpu(number) for number in range(options["devices"])]
@@ -27,12 +31,12 @@ class Program(program.Program):
             raise ValueError("mxnet: %d devices are asked for, and MXNet sees %d" % (options["devices"], mx.context.num_gpus()))
         return [mx.gpu(number) for number in range(options["devices"])]
 
-    def stream(self, host_batches):
+    def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield each host batch as lists of NDArrays, a share on each device."""
         for images, labels in host_batches:
             yield gluon.utils.split_and_load(images, self.context), gluon.utils.split_and_load(labels, self.context)
 
-    def train(self, batches):
+    def train(self, batches: Iterable[Any]) -> None:
         """Train on the batches, one step each; see the program of one device for what is waited for."""
         for images, labels in batches:
             with autograd.record():
@@ -42,12 +46,12 @@ class Program(program.Program):
             self.trainer.step(self.batch)
             self.losses.append(float(numpy.mean([loss.mean().asscalar() for loss in losses])))
 
-    def infer(self, batches):
+    def infer(self, batches: Iterable[Any]) -> None:
         """Compute the logits of the batches and bring them to numpy."""
         for images, _labels in batches:
             for logits in [self.net(mine) for mine in images]:
                 logits.asnumpy()
 
-    def outputs(self, images):
+    def outputs(self, images: Any) -> Array:
         """Return the logits for canonical images, in inference mode."""
         return numpy.concatenate([self.net(mine).asnumpy() for mine in gluon.utils.split_and_load(images, self.context)])

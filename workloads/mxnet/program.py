@@ -1,10 +1,13 @@
 """The training and inference loops in MXNet: Gluon, hybridized, with autograd and a Trainer."""
 
-import importlib
+from typing import Any, Iterable, Iterator, List, Optional
 
 import mxnet as mx
-import numpy
 from mxnet import autograd, gluon
+
+from kernelscope.workloads import program
+from kernelscope.workloads.networks import Array, Network, Settings, Weights
+from kernelscope.workloads.program import Batch, Options, Parameters, Shapes, builder, parameter
 
 MODELS = {  # the module of each network, which has a function of the network's name
     "lenet": "lenet",
@@ -39,38 +42,30 @@ _PARAMETER_NAMES = {
     "lstm": dict(_RECURRENT, bias="l0_i2h_bias"),
     "gru": dict(_RECURRENT, input_bias="l0_i2h_bias", hidden_bias="l0_h2h_bias"),
 }
-_UNSUPPORTED = (("precision", "float32"), ("layout", "channels_first"), ("autotune", False))
 
 
-class Program(object):
-    """One network with its loops; see the workloads' common interface in the documentation.
+class Program(program.Program):
+    """One network with its loops; `options` are mode, batch, device, seed and dropout."""
 
-    options: mode ("train" or "infer"), batch, device ("cpu" or "cuda"), seed, threads and dropout (False switches it off).
-    precision, layout and autotune may be given at MXNet's own defaults; others raise ValueError.
-    """
+    FRAMEWORK = "mxnet"
+    SETTINGS = {"precision": ("float32",), "layout": ("channels_first",), "autotune": (False,)}
 
-    def __init__(self, network, options):
-        for name, default in _UNSUPPORTED:
-            if options.get(name) not in (None, default):
-                raise ValueError("mxnet: %s %s is not supported" % (name, options[name]))
-        self.network = network
-        self.mode = options["mode"]
+    def __init__(self, network: Network, options: Options) -> None:
+        super().__init__(network, options, MODELS)
         self.batch = options["batch"]
         self.context = self.contexts(options)
-        self.losses = []
         mx.random.seed(options["seed"])
-        module = importlib.import_module(__name__.rsplit(".", 1)[0] + "." + MODELS[network.name])
-        self.net = getattr(module, network.name)(network, options["dropout"])
+        self.net = builder("mxnet", MODELS[network.name], network.name)(network, options["dropout"])
         self.net.initialize(ctx=self.context)
         self.net.hybridize(static_alloc=True, static_shape=True)
         self.loss = gluon.loss.SoftmaxCrossEntropyLoss()
         self.trainer = self._trainer(network.optimizer)
 
-    def contexts(self, options):
+    def contexts(self, options: Options) -> Any:
         """Return the device that holds the parameters."""
         return mx.gpu(0) if options["device"] == "cuda" else mx.cpu()
 
-    def _trainer(self, optimizer):
+    def _trainer(self, optimizer: Settings) -> Any:
         """Return the trainer. MXNet's Adam adds epsilon to the root before it takes out the bias: with 1e-8 no loss shows it."""
         settings = dict(optimizer)
         name = settings.pop("name")
@@ -79,7 +74,7 @@ class Program(object):
             settings.update(gamma1=settings.pop("decay"), epsilon=1e-14)
         return gluon.Trainer(self.net.collect_params(), name, settings)
 
-    def load(self, weights):
+    def load(self, weights: Weights) -> None:
         """Set the parameters from {(layer, parameter): array}: Gluon's layouts and gate order are the canonical ones."""
         parameters = self.net.collect_params()
         types = {layer.name: layer.type for layer in self.network.layers}
@@ -88,7 +83,7 @@ class Program(object):
             parameters["%s%s_%s" % (self.net.prefix, layer, own)].set_data(mx.nd.array(values))
         mx.nd.waitall()
 
-    def layer_of(self, name):
+    def layer_of(self, name: str) -> Optional[str]:
         """Return the layer that a parameter, or a node of the network's graph, belongs to by its name; None for no layer's.
 
         Names begin with the network's and the layer's prefix; both may hold underscores, so that the longest layer's counts.
@@ -99,27 +94,25 @@ class Program(object):
         found = [layer.name for layer in self.network.layers if own.startswith(layer.name + "_")]
         return max(found, key=len) if found else None
 
-    def parameters(self):
+    def parameters(self) -> Parameters:
         """Return layer, name, shape and count of every parameter that the trainer updates."""
         rows = []
-        for name, parameter in self.net.collect_params().items():
-            if parameter.grad_req != "null":
-                layer = self.layer_of(name)
-                own = name[len(self.net.prefix) + len(layer) + 1 :]
-                count = int(numpy.prod(parameter.shape))
-                rows.append({"layer": layer, "name": own, "shape": list(parameter.shape), "count": count})
+        for name, values in self.net.collect_params().items():
+            if values.grad_req != "null":
+                layer = str(self.layer_of(name))
+                rows.append(parameter(layer, name[len(self.net.prefix) + len(layer) + 1 :], values.shape))
         return rows
 
-    def prepare(self, batches):
+    def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
         """Return the batches as they are: Gluon takes images channels first, and labels as numbers."""
         return [(images, labels.astype("float32")) for images, labels in batches]
 
-    def stream(self, host_batches):
+    def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield batches as NDArrays on the device."""
         for images, labels in host_batches:
             yield mx.nd.array(images, ctx=self.context), mx.nd.array(labels, ctx=self.context)
 
-    def train(self, batches):
+    def train(self, batches: Iterable[Any]) -> None:
         """Train on the batches, one step each.
 
         As in any Gluon loop, reading the loss waits for the forward pass only: the engine may still compute gradients and
@@ -132,16 +125,16 @@ class Program(object):
             self.trainer.step(self.batch)
             self.losses.append(float(loss.mean().asscalar()))
 
-    def infer(self, batches):
+    def infer(self, batches: Iterable[Any]) -> None:
         """Compute the logits of the batches and bring them to numpy."""
         for images, _labels in batches:
             self.net(images).asnumpy()
 
-    def outputs(self, images):
+    def outputs(self, images: Array) -> Array:
         """Return the logits for canonical images, in inference mode."""
         return self.net(mx.nd.array(images, ctx=self.context)).asnumpy()
 
-    def layer_shapes(self, images):
+    def layer_shapes(self, images: Array) -> Shapes:
         """Return each layer's output shape for one sample, taken from a run of the network's own graph on the images."""
         data = mx.sym.var("data", dtype="float32")
         outputs = self.net(data).get_internals()
@@ -153,7 +146,3 @@ class Program(object):
         inner = gluon.SymbolBlock([outputs[last[layer]] for layer in layers], data, self.net.collect_params())
         results = inner(mx.nd.array(images, ctx=self.net.collect_params().list_ctx()[0]))
         return {layer: list(result.shape[1:]) for layer, result in zip(layers, results)}
-
-    def functions(self):
-        """Return what to line-profile: the loop; a hybridized network runs none of its Python code in a step."""
-        return [self.train if self.mode == "train" else self.infer]

@@ -7,11 +7,13 @@ Beside the records lies their index: a line for each with its number and where i
 import os
 import struct
 import zlib
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import mxnet as mx
 import numpy
 
 from kernelscope.workloads.files import DataError, image_shape
+from kernelscope.workloads.networks import Array, Network
 
 FILE, INDEX = "train.rec", "train.idx"
 _MAGIC = 0xCED7230A  # at the start of each record
@@ -20,7 +22,7 @@ _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOURS = {1: 0, 3: 2}  # channels -> what PNG calls grey and RGB
 
 
-def write(folder, samples, network):
+def write(folder: str, samples: Any, network: Network) -> List[str]:
     """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
     paths = [os.path.join(folder, name) for name in (FILE, INDEX)]
     writer = mx.recordio.MXIndexedRecordIO(paths[1], paths[0], "w")
@@ -32,7 +34,7 @@ def write(folder, samples, network):
     return paths
 
 
-def png(image):
+def png(image: Array) -> bytes:
     """Return an image uint8 [channels, height, width] as a PNG file's bytes; MXNet's own writer would need OpenCV's package."""
     channels, height, width = image.shape
     rows = image.transpose(1, 2, 0).reshape(height, width * channels)
@@ -42,12 +44,12 @@ def png(image):
     return _SIGNATURE + b"".join(_chunk(name, content) for name, content in chunks)
 
 
-def _chunk(name, content):
+def _chunk(name: bytes, content: bytes) -> bytes:
     checksum = zlib.crc32(name + content) & 0xFFFFFFFF
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
 
 
-def batches(program, folder, batch):
+def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
     """Yield (images, labels) as NDArrays on the program's device, in the records' order, over and over.
 
     Raises DataError where the files are missing, cut short, of other images, or of fewer samples than a batch takes.
@@ -70,7 +72,7 @@ def batches(program, folder, batch):
         reader.reset()  # the last batch was filled up from the start, and the next pass begins behind that
 
 
-def _check(paths, shape, batch):
+def _check(paths: Any, shape: Sequence[int], batch: int) -> None:
     """Raise DataError where the reader would: it ends the process, on a thread of its own, or takes what it gets for an image."""
     for path in paths:
         if not os.path.exists(path):
@@ -88,7 +90,7 @@ def _check(paths, shape, batch):
                 raise DataError("%s: record %s is %s, not an image of %d x %d; convert the data again" % wanted)
 
 
-def _image_size(records, line):
+def _image_size(records: Any, line: Any) -> Optional[Tuple[int, ...]]:
     """Return the height and width of the image at the place that a line of the index names; None where no whole one is."""
     start = line.split("\t")[-1]
     if not start.isdigit():

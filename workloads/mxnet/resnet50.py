@@ -3,12 +3,16 @@
 MXNet's BatchNorm has the canonical settings by default: epsilon 1e-5, running means that keep 0.9.
 """
 
+from typing import Any
+
 from mxnet.gluon import HybridBlock, nn
+
+from kernelscope.workloads.networks import Network
 
 _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
-def _conv(net, part, channels, kernel, stride=1, norm="bn", relu=True):
+def _conv(net: Any, part: str, channels: int, kernel: int, stride: int = 1, norm: str = "bn", relu: bool = True) -> None:
     """Add a normalised convolution to a block, by default with its ReLU."""
     net.add(nn.Conv2D(channels, kernel, stride, kernel // 2, use_bias=False, prefix="%s_" % part))
     net.add(nn.BatchNorm(prefix="%s_" % norm))
@@ -19,7 +23,7 @@ def _conv(net, part, channels, kernel, stride=1, norm="bn", relu=True):
 class Bottleneck(HybridBlock):
     """1x1, 3x3 and 1x1 convolutions beside a shortcut; a stride is the first convolution's, as in the paper."""
 
-    def __init__(self, channels, stride, project, **kwargs):
+    def __init__(self, channels: int, stride: int, project: bool, **kwargs: Any) -> None:
         super(Bottleneck, self).__init__(**kwargs)
         self.shortcut = None
         with self.name_scope():
@@ -32,13 +36,13 @@ class Bottleneck(HybridBlock):
                 _conv(self.shortcut, "shortcut", 4 * channels, 1, stride, norm="bn_shortcut", relu=False)
             self.relu3 = nn.Activation("relu", prefix="relu3_")
 
-    def hybrid_forward(self, F, images):
+    def hybrid_forward(self, F: Any, images: Any) -> Any:
         """Return images with 4 * channels channels."""
         residual = images if self.shortcut is None else self.shortcut(images)
         return self.relu3(F.elemwise_add(self.body(images), residual, name="add"))
 
 
-def resnet50(network, dropout):
+def resnet50(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 224, 224) to logits; it has no dropout."""
     net = nn.HybridSequential(prefix="resnet50_")
     with net.name_scope():
@@ -48,7 +52,7 @@ def resnet50(network, dropout):
     return net
 
 
-def resnet50_cifar10(network, dropout):
+def resnet50_cifar10(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 32, 32) to logits; it has no dropout."""
     net = nn.HybridSequential(prefix="resnet50_cifar10_")
     with net.name_scope():
@@ -57,7 +61,7 @@ def resnet50_cifar10(network, dropout):
     return net
 
 
-def _add_stages(net, classes):
+def _add_stages(net: Any, classes: int) -> None:
     for stage, (channels, count) in enumerate(_STAGES, 1):
         for number in range(1, count + 1):
             stride = 2 if number == 1 and stage > 1 else 1

@@ -1,9 +1,12 @@
 """Transformer blocks in Gluon of GPT-2 small's, BERT-base's and ViT-S/16's shapes, as GluonNLP's models are written."""
 
 import math
+from typing import Any, Optional
 
 import mxnet as mx
 from mxnet.gluon import HybridBlock, nn
+
+from kernelscope.workloads.networks import Network
 
 _BLOCKS = 12
 _MASKED = -1e9  # a score that softmax turns into 0
@@ -15,7 +18,7 @@ class SelfAttention(HybridBlock):
     length: the number of tokens where none may look at later ones (causal), else None.
     """
 
-    def __init__(self, heads, length=None, **kwargs):
+    def __init__(self, heads: int, length: Optional[int] = None, **kwargs: Any) -> None:
         super(SelfAttention, self).__init__(**kwargs)
         self._heads = heads
         with self.name_scope():
@@ -23,7 +26,7 @@ class SelfAttention(HybridBlock):
                 later = mx.nd.arange(length).expand_dims(0) > mx.nd.arange(length).expand_dims(1)
                 self.mask = self.params.get_constant("mask", later.expand_dims(0) * _MASKED)
 
-    def hybrid_forward(self, F, qkv, mask=None):
+    def hybrid_forward(self, F: Any, qkv: Any, mask: Any = None) -> Any:
         """Return (N, length, width) for queries, keys and values (N, length, 3 * width)."""
         # (N, length, 3 * heads, size) -> (N, 3 * heads, length, size)
         split = F.transpose(F.reshape(qkv, shape=(0, 0, 3 * self._heads, -1)), axes=(0, 2, 1, 3))
@@ -41,7 +44,7 @@ class SelfAttention(HybridBlock):
 class TanhGELU(HybridBlock):
     """GELU by tanh, as GPT-2 has it."""
 
-    def hybrid_forward(self, F, x):
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
         """Return an array of the same shape."""
         return 0.5 * x * (1.0 + F.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
 
@@ -50,6 +53,7 @@ class Block(HybridBlock):
     """Attention and two dense layers, each with a shortcut; normalised before the two parts or, with `after`, behind them."""
 
     def __init__(self, width, heads, length, after, approximate, epsilon, **kwargs):
+        # type: (int, int, Any, bool, bool, float, **Any) -> None
         super(Block, self).__init__(**kwargs)
         self._after = after
         with self.name_scope():
@@ -62,13 +66,13 @@ class Block(HybridBlock):
             self.gelu = TanhGELU(prefix="gelu_") if approximate else nn.GELU(prefix="gelu_")
             self.fc2 = nn.Dense(width, flatten=False, prefix="fc2_")
 
-    def _attend(self, x):
+    def _attend(self, x: Any) -> Any:
         return self.proj(self.attention(self.qkv(x)))
 
-    def _feed(self, x):
+    def _feed(self, x: Any) -> Any:
         return self.fc2(self.gelu(self.fc1(x)))
 
-    def hybrid_forward(self, F, x):
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
         """Return tokens (N, length, width) for tokens of the same shape."""
         if self._after:
             x = self.ln1(F.elemwise_add(x, self._attend(x), name="add1"))
@@ -80,13 +84,13 @@ class Block(HybridBlock):
 class Tokens(HybridBlock):
     """Turns an image's channels into a row of tokens, puts a trained one before them, and adds trained positions."""
 
-    def __init__(self, count, width, **kwargs):
+    def __init__(self, count: int, width: int, **kwargs: Any) -> None:
         super(Tokens, self).__init__(**kwargs)
         with self.name_scope():
             self.class_token = self.params.get("class_token", shape=(width,))
             self.positions = self.params.get("positions", shape=(count, width))
 
-    def hybrid_forward(self, F, patches, class_token, positions):
+    def hybrid_forward(self, F: Any, patches: Any, class_token: Any, positions: Any) -> Any:
         """Return tokens (N, height * width + 1, channels) for patches (N, channels, height, width)."""
         patches = F.transpose(F.reshape(patches, shape=(0, 0, -1)), axes=(0, 2, 1))
         first = F.broadcast_like(F.reshape(class_token, shape=(1, 1, -1)), patches, lhs_axes=(0,), rhs_axes=(0,))
@@ -94,17 +98,18 @@ class Tokens(HybridBlock):
 
 
 def _add_blocks(net, width, heads, length=None, after=False, approximate=False, epsilon=1e-5):
+    # type: (Any, int, int, Any, bool, bool, float) -> None
     for number in range(1, _BLOCKS + 1):
         net.add(Block(width, heads, length, after, approximate, epsilon, prefix="block%d_" % number))
 
 
-def _token(position, name):
+def _token(position: Any, name: str) -> Any:
     """Return a block that keeps one token of a row."""
     end = None if position < 0 else position + 1
     return nn.HybridLambda(lambda F, x: F.squeeze(F.slice_axis(x, axis=1, begin=position, end=end), axis=1), prefix=name + "_")
 
 
-def gpt2(network, dropout):
+def gpt2(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps vectors (N, 128, 768) to logits; it has no dropout."""
     net = nn.HybridSequential(prefix="gpt2_")
     with net.name_scope():
@@ -113,7 +118,7 @@ def gpt2(network, dropout):
     return net
 
 
-def bert_base(network, dropout):
+def bert_base(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps vectors (N, 128, 768) to logits; it has no dropout."""
     net = nn.HybridSequential(prefix="bert_base_")
     with net.name_scope():
@@ -122,7 +127,7 @@ def bert_base(network, dropout):
     return net
 
 
-def vit_s16(network, dropout):
+def vit_s16(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 224, 224) to logits; it has no dropout."""
     net = nn.HybridSequential(prefix="vit_s16_")
     with net.name_scope():

@@ -1,21 +1,25 @@
 """VGG-16 in Gluon, on ImageNet shapes and on CIFAR-10's: a HybridSequential of layers."""
 
+from typing import Any
+
 from mxnet.gluon import nn
+
+from kernelscope.workloads.networks import Network
 
 _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
-def vgg16(network, dropout):
+def vgg16(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 224, 224) to logits; dropout False leaves rate 0."""
     return _vgg16(network, dropout, 4096)
 
 
-def vgg16_cifar10(network, dropout):
+def vgg16_cifar10(network: Network, dropout: bool) -> Any:
     """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
     return _vgg16(network, dropout, 512)
 
 
-def _vgg16(network, dropout, units):
+def _vgg16(network: Network, dropout: bool, units: int) -> Any:
     rate = 0.5 if dropout else 0.0
     net = nn.HybridSequential(prefix=network.name + "_")
     with net.name_scope():

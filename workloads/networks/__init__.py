@@ -13,9 +13,12 @@ from kernelscope.workloads.networks import images, small, transformers
 from kernelscope.workloads.networks.description import (
     FLOAT_BYTES,
     INPUT,
+    Array,
     Layer,
     Network,
     Parameter,
+    Settings,
+    Weights,
     as_dict,
     elements,
     multiply_accumulates,
@@ -27,10 +30,13 @@ __all__ = [
     "FLOAT_BYTES",
     "INPUT",
     "NETWORKS",
+    "Array",
     "Layer",
     "Network",
     "Parameter",
+    "Settings",
     "UnknownNetwork",
+    "Weights",
     "as_dict",
     "elements",
     "get",
@@ -69,7 +75,7 @@ class UnknownNetwork(ValueError):
     """An unknown network was asked for."""
 
 
-def get(name):
+def get(name: str) -> Network:
     """Return the network of this name; raise UnknownNetwork naming the known ones."""
     if name not in NETWORKS:
         raise UnknownNetwork("unknown network %r; known: %s" % (name, ", ".join(NETWORKS)))

@@ -3,66 +3,77 @@
 Runs under Python 3.6.
 """
 
-from kernelscope.workloads.networks.description import FLOAT_BYTES, INPUT, Layer, Network, Parameter, elements
+from typing import Any, Iterable, List, Optional, Sequence, Tuple
+
+from kernelscope.workloads.networks.description import FLOAT_BYTES, INPUT, Layer, Network, Parameter, Settings, elements
 
 
 class Builder(object):
     """Appends layers, each fed by the one before; `source` names other layers to be fed by."""
 
-    def __init__(self, input_shape):
+    def __init__(self, input_shape: Sequence[int]) -> None:
         self.input_shape = tuple(input_shape)
-        self.layers = []
+        self.layers: List[Layer] = []
         self._shapes = {INPUT: self.input_shape}
         self.at = INPUT  # the layer that feeds the next one
 
     @property
-    def shape(self):
+    def shape(self) -> Tuple[int, ...]:
         """The shape that the next layer is fed with."""
         return self._shapes[self.at]
 
-    def start_at(self, name):
+    def start_at(self, name: str) -> "Builder":
         """Let the layer of this name feed the next one: a branch."""
         self.at = name
         return self
 
-    def add_layer(self, name, type, output_shape, parameters=(), flops=0, inputs=None, **settings):
+    def add_layer(
+        self,
+        name: str,
+        type: str,
+        output_shape: Sequence[int],
+        parameters: Iterable[Tuple[str, Sequence[int]]] = (),
+        flops: float = 0,
+        inputs: Optional[Sequence[str]] = None,
+        **settings: Any,
+    ) -> "Builder":
         """Append a layer of any type. parameters: pairs of name and shape; inputs: names, default the layer before."""
         inputs = (self.at,) if inputs is None else tuple(inputs)
         output_shape = tuple(output_shape)
-        parameters = tuple(Parameter(n, tuple(s)) for n, s in parameters)
+        trained = tuple(Parameter(n, tuple(s)) for n, s in parameters)
         read = sum(elements(self._shapes[source]) for source in inputs)
         moved = FLOAT_BYTES * (read + elements(output_shape))
-        weights = FLOAT_BYTES * sum(elements(p.shape) for p in parameters)
+        weights = FLOAT_BYTES * sum(elements(p.shape) for p in trained)
         first = self._shapes[inputs[0]]
-        layer = Layer(name, type, first, output_shape, parameters, int(flops), moved, weights, settings, inputs)
+        layer = Layer(name, type, first, output_shape, trained, int(flops), moved, weights, settings, inputs)
         self.layers.append(layer)
         self._shapes[name] = output_shape
         self.at = name
         return self
 
-    def convolution(self, name, channels, kernel, padding, stride=1, bias=True):
+    def convolution(self, name: str, channels: int, kernel: int, padding: int, stride: int = 1, bias: bool = True) -> "Builder":
         """Append a convolution with the same padding on all four sides."""
         in_channels, height, width = self.shape
         out_height, out_width = ((size + 2 * padding - kernel) // stride + 1 for size in (height, width))
         macs = channels * out_height * out_width * in_channels * kernel * kernel
-        parameters = (("weight", (channels, in_channels, kernel, kernel)),)
+        parameters: List[Tuple[str, Sequence[int]]] = [("weight", (channels, in_channels, kernel, kernel))]
         flops = 2 * macs
         if bias:
-            parameters += (("bias", (channels,)),)
+            parameters.append(("bias", (channels,)))
             flops += channels * out_height * out_width
         shape = (channels, out_height, out_width)
         return self.add_layer(
             name, "convolution", shape, parameters, flops, kernel=kernel, padding=padding, stride=stride, use_bias=bias
         )
 
-    def dense(self, name, units):
+    def dense(self, name: str, units: int) -> "Builder":
         """Append a matrix product with bias, over the last dimension."""
         rows, inputs = elements(self.shape[:-1]), self.shape[-1]
         parameters = (("weight", (units, inputs)), ("bias", (units,)))
         flops = rows * (2 * units * inputs + units)
         return self.add_layer(name, "dense", self.shape[:-1] + (units,), parameters, flops)
 
-    def lstm(self, name, units, sequence=False):
+    def lstm(self, name: str, units: int, sequence: bool = False) -> "Builder":
         """Append an LSTM over the first dimension; sequence: give every step's hidden state, not only the last one's."""
         steps, inputs = self.shape
         gates = 4 * units
@@ -76,7 +87,7 @@ class Builder(object):
         shape = (steps, units) if sequence else (units,)
         return self.add_layer(name, "lstm", shape, parameters, flops, units=units, steps=steps, sequence=sequence)
 
-    def gru(self, name, units):
+    def gru(self, name: str, units: int) -> "Builder":
         """Append a GRU in cuDNN's form, which resets the product and has two biases; its last hidden state is the output.
 
         r = sigmoid(Wr x + br + Ur h + cr), z = sigmoid(Wz x + bz + Uz h + cz), n = tanh(Wn x + bn + r (Un h + cn)),
@@ -94,37 +105,37 @@ class Builder(object):
         flops = steps * (2 * gates * (inputs + units) + 3 * gates + 3 * units + 5 * units)
         return self.add_layer(name, "gru", (units,), parameters, flops, units=units, steps=steps)
 
-    def embedding(self, name, words, units):
+    def embedding(self, name: str, words: int, units: int) -> "Builder":
         """Append a table of words' vectors."""
         return self.add_layer(name, "embedding", self.shape + (units,), (("weight", (words, units)),), 0, words=words)
 
-    def tokens(self, name):
+    def tokens(self, name: str) -> "Builder":
         """Turn an image's channels into a row of tokens, put a trained one before them, and add trained positions."""
         channels, height, width = self.shape
         count = height * width + 1
         parameters = (("class_token", (channels,)), ("positions", (count, channels)))
         return self.add_layer(name, "tokens", (count, channels), parameters, count * channels)
 
-    def attention(self, name, heads, causal):
+    def attention(self, name: str, heads: int, causal: bool) -> "Builder":
         """Append scaled dot-product attention over queries, keys and values that lie beside each other in the last dimension."""
         length, width = self.shape[0], self.shape[1] // 3
         # scores and weighted sums, two per multiply-accumulate, and the softmax: maximum, subtraction, exponential, sum, division
         flops = 2 * 2 * length * length * width + (5 + 1) * heads * length * length
         return self.add_layer(name, "attention", (length, width), (), flops, heads=heads, causal=causal)
 
-    def batch_norm(self, name):
+    def batch_norm(self, name: str) -> "Builder":
         """Append a normalisation over the batch: epsilon 1e-5, running means that keep 0.9, and start at mean 0, variance 1."""
         channels = self.shape[0]
         parameters = (("weight", (channels,)), ("bias", (channels,)))
         return self.add_layer(name, "batch_norm", self.shape, parameters, 4 * elements(self.shape), epsilon=1e-5, keep=0.9)
 
-    def layer_norm(self, name, epsilon=1e-5):
+    def layer_norm(self, name: str, epsilon: float = 1e-5) -> "Builder":
         """Append a normalisation over the last dimension."""
         parameters = (("weight", self.shape[-1:]), ("bias", self.shape[-1:]))
         # mean, variance, subtraction, division, scale, shift
         return self.add_layer(name, "layer_norm", self.shape, parameters, 7 * elements(self.shape), epsilon=epsilon)
 
-    def pooling(self, name, kind, size, stride=None, padding=0):
+    def pooling(self, name: str, kind: str, size: int, stride: Optional[int] = None, padding: int = 0) -> "Builder":
         """Append a pooling of squares, kind max or average; what lies outside of the image takes no part."""
         stride = size if stride is None else stride
         channels, height, width = self.shape
@@ -132,37 +143,37 @@ class Builder(object):
         flops = elements(shape) * size * size
         return self.add_layer(name, "pooling_" + kind, shape, (), flops, size=size, stride=stride, padding=padding)
 
-    def pooling_global(self, name):
+    def pooling_global(self, name: str) -> "Builder":
         """Append the mean of each channel."""
         return self.add_layer(name, "pooling_global", self.shape[:1], (), elements(self.shape))
 
-    def activation(self, name, kind, **settings):
+    def activation(self, name: str, kind: str, **settings: Any) -> "Builder":
         """Append tanh, relu, sigmoid or gelu (with approximate: by tanh, as GPT-2 has it)."""
         return self.add_layer(name, kind, self.shape, (), elements(self.shape), **settings)
 
-    def dropout(self, name, rate):
+    def dropout(self, name: str, rate: float) -> "Builder":
         """Append a dropout."""
         return self.add_layer(name, "dropout", self.shape, (), elements(self.shape), rate=rate)
 
-    def plus(self, name, other):
+    def plus(self, name: str, other: str) -> "Builder":
         """Append the sum of what is here and of the layer `other`."""
         return self.add_layer(name, "add", self.shape, (), elements(self.shape), inputs=(self.at, other))
 
-    def concat(self, name, sources):
+    def concat(self, name: str, sources: Sequence[str]) -> "Builder":
         """Append the channels of several layers beside each other."""
         shapes = [self._shapes[source] for source in sources]
         shape = (sum(s[0] for s in shapes),) + shapes[0][1:]
         return self.add_layer(name, "concat", shape, (), 0, inputs=sources)
 
-    def flatten(self, name):
+    def flatten(self, name: str) -> "Builder":
         """Append a reshaping into one row, channels first."""
         return self.add_layer(name, "flatten", (elements(self.shape),))
 
-    def token(self, name, which):
+    def token(self, name: str, which: str) -> "Builder":
         """Keep one token of a row: which is first or last."""
         return self.add_layer(name, which, self.shape[1:])
 
-    def network(self, name, title, dataset, optimizer, gain=1.0, words=0):
+    def network(self, name: str, title: str, dataset: str, optimizer: Settings, gain: float = 1.0, words: int = 0) -> Network:
         """Append the loss and return the network."""
         classes = self.shape[0]
         # softmax cross-entropy: maximum, subtraction, exponential, sum, logarithm, pick

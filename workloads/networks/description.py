@@ -4,8 +4,11 @@ Shapes are for one sample and channels first; layouts of a framework are the bus
 """
 
 from collections import OrderedDict
-from typing import NamedTuple, Tuple
+from typing import Any, Dict, Iterable, NamedTuple, Tuple
 
+Array = Any  # of numpy
+Settings = Dict[str, Any]
+Weights = Dict[Tuple[str, str], Array]  # (layer, parameter) -> values in canonical layout
 FLOAT_BYTES = 4
 INPUT = "input"  # what the layers at the bottom are fed by
 
@@ -31,7 +34,7 @@ Layer = NamedTuple(
         ("flops", int),
         ("bytes", int),
         ("parameter_bytes", int),
-        ("settings", dict),
+        ("settings", Settings),
         ("inputs", Tuple[str, ...]),
     ],
 )
@@ -48,14 +51,14 @@ Network = NamedTuple(
         ("classes", int),
         ("dataset", str),
         ("layers", Tuple[Layer, ...]),
-        ("optimizer", dict),
+        ("optimizer", Settings),
         ("gain", float),
         ("words", int),
     ],
 )
 
 
-def elements(shape):
+def elements(shape: Iterable[int]) -> int:
     """Return the number of elements of a tensor of this shape."""
     count = 1
     for size in shape:
@@ -63,12 +66,12 @@ def elements(shape):
     return count
 
 
-def parameter_count(network):
+def parameter_count(network: Network) -> int:
     """Return the number of trainable numbers of the whole network, biases counted once."""
     return sum(elements(p.shape) for layer in network.layers for p in layer.parameters)
 
 
-def multiply_accumulates(network):
+def multiply_accumulates(network: Network) -> int:
     """Return the multiply-accumulates of the convolutions and dense layers for one sample, as the literature counts them."""
     count = 0
     for layer in network.layers:
@@ -79,7 +82,7 @@ def multiply_accumulates(network):
     return count
 
 
-def as_dict(network):
+def as_dict(network: Network) -> Dict[str, Any]:
     """Return the network as plain data for run.json: what the analysis needs to know of each layer."""
     layers = []
     for layer in network.layers:

@@ -6,14 +6,19 @@ studies that used them on CIFAR-10 do not say how they made them fit 32 x 32 pix
 Runs under Python 3.6.
 """
 
-from kernelscope.workloads.networks.builder import Builder
+from typing import Callable, Sequence, Tuple
 
+from kernelscope.workloads.networks.builder import Builder
+from kernelscope.workloads.networks.description import Network
+
+_Source = Tuple[Tuple[int, ...], str]  # shape of a sample, and data set
+_Stem = Callable[[Builder], None]
 _SGD = {"name": "sgd", "learning_rate": 0.001, "momentum": 0.9}
 _GAIN = 6.0**0.5  # He et al. (2015): uniform in +-sqrt(6 / fan in) keeps the variance through ReLU
 _IMAGENET, _CIFAR10 = ((3, 224, 224), "imagenet"), ((3, 32, 32), "cifar10")
 
 
-def _dense_top(b, sizes, rate):
+def _dense_top(b: Builder, sizes: Sequence[int], rate: float) -> None:
     """Append dropouts and dense layers: `sizes` with ReLU between them."""
     for number, units in enumerate(sizes, 1):
         if number < len(sizes):
@@ -24,7 +29,7 @@ def _dense_top(b, sizes, rate):
             b.dense("fc%d" % number, units)
 
 
-def alexnet():
+def alexnet() -> Network:
     """AlexNet in one column (Krizhevsky, 2014, arXiv 1404.5997), as PyTorch and others ship it.
 
     61,100,840 parameters and 714,188,480 multiply-accumulates on 224 x 224 pixels. The network of 2012 has two columns with
@@ -42,7 +47,7 @@ def alexnet():
     return b.network("alexnet", "AlexNet on ImageNet shapes", "imagenet", _SGD, _GAIN)
 
 
-def alexnet_cifar10():
+def alexnet_cifar10() -> Network:
     """AlexNet's layers on 32 x 32 pixels: a first convolution of 3 x 3 without stride, pooling by 2, dense layers of 1,024."""
     b = Builder(_CIFAR10[0])
     b.convolution("conv1", 64, 3, padding=1).activation("relu1", "relu").pooling("pool1", "max", 2)
@@ -58,7 +63,7 @@ def alexnet_cifar10():
 _VGG16 = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
-def _vgg16(name, title, source, dense):
+def _vgg16(name: str, title: str, source: _Source, dense: Sequence[int]) -> Network:
     shape, dataset = source
     b = Builder(shape)
     for block, (channels, count) in enumerate(_VGG16, 1):
@@ -71,12 +76,12 @@ def _vgg16(name, title, source, dense):
     return b.network(name, title, dataset, _SGD, _GAIN)
 
 
-def vgg16():
+def vgg16() -> Network:
     """VGG-16 (Simonyan and Zisserman, 2014, configuration D): 138,357,544 parameters, 15.47 billion multiply-accumulates."""
     return _vgg16("vgg16", "VGG-16 on ImageNet shapes", _IMAGENET, (4096, 4096, 1000))
 
 
-def vgg16_cifar10():
+def vgg16_cifar10() -> Network:
     """VGG-16's convolutions on 32 x 32 pixels, with dense layers of 512."""
     return _vgg16("vgg16_cifar10", "VGG-16 on CIFAR-10 shapes", _CIFAR10, (512, 512, 10))
 
@@ -97,7 +102,7 @@ _INCEPTIONS = (
 )
 
 
-def _inception(b, name, sizes):
+def _inception(b: Builder, name: str, sizes: Sequence[int]) -> None:
     """Append four branches and their concatenation; layers are named <block>_<part>."""
     one, reduce3, three, reduce5, five, pooled = sizes
     source, part = b.at, (name + "_%s").__mod__
@@ -111,7 +116,7 @@ def _inception(b, name, sizes):
     b.concat(part("concat"), [part(end) for end in ("relu1", "relu3", "relu5", "relu_project")])
 
 
-def _googlenet(name, title, source, classes, stem):
+def _googlenet(name: str, title: str, source: _Source, classes: int, stem: _Stem) -> Network:
     shape, dataset = source
     b = Builder(shape)
     stem(b)
@@ -124,14 +129,14 @@ def _googlenet(name, title, source, classes, stem):
     return b.network(name, title, dataset, _SGD, _GAIN)
 
 
-def googlenet():
+def googlenet() -> Network:
     """GoogLeNet (Szegedy et al., 2014): 6,998,552 parameters, 1.58 billion multiply-accumulates on 224 x 224 pixels.
 
     Without the two auxiliary classifiers, which train only, and without local response normalisation. Its pooling windows
     reach over the edge by one pixel on every side, where the original rounds sizes up: the shapes are the same.
     """
 
-    def stem(b):
+    def stem(b: Builder) -> None:
         b.convolution("conv1", 64, 7, padding=3, stride=2).activation("relu1", "relu").pooling("pool1", "max", 3, 2, padding=1)
         b.convolution("reduce2", 64, 1, padding=0).activation("relu_reduce2", "relu")
         b.convolution("conv2", 192, 3, padding=1).activation("relu2", "relu").pooling("pool2", "max", 3, 2, padding=1)
@@ -139,10 +144,10 @@ def googlenet():
     return _googlenet("googlenet", "GoogLeNet on ImageNet shapes", _IMAGENET, 1000, stem)
 
 
-def googlenet_cifar10():
+def googlenet_cifar10() -> Network:
     """GoogLeNet's inception blocks on 32 x 32 pixels, after one 3 x 3 convolution."""
 
-    def stem(b):
+    def stem(b: Builder) -> None:
         b.convolution("conv1", 192, 3, padding=1).activation("relu1", "relu")
 
     return _googlenet("googlenet_cifar10", "GoogLeNet on CIFAR-10 shapes", _CIFAR10, 10, stem)
@@ -151,7 +156,7 @@ def googlenet_cifar10():
 _RESNET50 = ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
-def _bottleneck(b, name, channels, stride, project):
+def _bottleneck(b: Builder, name: str, channels: int, stride: int, project: bool) -> None:
     """Append 1x1, 3x3 and 1x1 convolutions, each normalised, beside a shortcut; layers are named <block>_<part>."""
     source, part = b.at, (name + "_%s").__mod__
     b.convolution(part("conv1"), channels, 1, padding=0, stride=stride, bias=False).batch_norm(part("bn1"))
@@ -165,7 +170,7 @@ def _bottleneck(b, name, channels, stride, project):
     b.plus(part("add"), source).activation(part("relu3"), "relu")
 
 
-def _resnet50(name, title, source, classes, stem):
+def _resnet50(name: str, title: str, source: _Source, classes: int, stem: _Stem) -> Network:
     shape, dataset = source
     b = Builder(shape)
     stem(b)
@@ -177,24 +182,24 @@ def _resnet50(name, title, source, classes, stem):
     return b.network(name, title, dataset, _SGD, _GAIN)
 
 
-def resnet50():
+def resnet50() -> Network:
     """ResNet-50 (He et al., 2015): 25,557,032 parameters, 3.86 billion multiply-accumulates on 224 x 224 pixels.
 
     As in the paper a block's stride is in its first 1 x 1 convolution; frameworks that ship "v1.5" have it in the 3 x 3 one
     (4.09 billion). Convolutions have no bias, for the normalisation behind them has one.
     """
 
-    def stem(b):
+    def stem(b: Builder) -> None:
         b.convolution("conv1", 64, 7, padding=3, stride=2, bias=False).batch_norm("bn1").activation("relu1", "relu")
         b.pooling("pool1", "max", 3, 2, padding=1)
 
     return _resnet50("resnet50", "ResNet-50 on ImageNet shapes", _IMAGENET, 1000, stem)
 
 
-def resnet50_cifar10():
+def resnet50_cifar10() -> Network:
     """ResNet-50's blocks on 32 x 32 pixels, after one 3 x 3 convolution."""
 
-    def stem(b):
+    def stem(b: Builder) -> None:
         b.convolution("conv1", 64, 3, padding=1, bias=False).batch_norm("bn1").activation("relu1", "relu")
 
     return _resnet50("resnet50_cifar10", "ResNet-50 on CIFAR-10 shapes", _CIFAR10, 10, stem)

@@ -4,11 +4,12 @@ Runs under Python 3.6.
 """
 
 from kernelscope.workloads.networks.builder import Builder
+from kernelscope.workloads.networks.description import Network
 
 _SGD = {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9}
 
 
-def lenet():
+def lenet() -> Network:
     """LeNet-5 with 61,706 parameters: about the 60 thousand of LeCun et al. (1998), whose second convolution was sparse."""
     b = Builder((1, 28, 28))
     b.convolution("conv1", 6, 5, padding=2).activation("tanh1", "tanh").pooling("pool1", "average", 2)
@@ -18,7 +19,7 @@ def lenet():
     return b.network("lenet", "LeNet-5 on MNIST shapes", "mnist", _SGD)
 
 
-def mlp():
+def mlp() -> Network:
     """The Keras MNIST example network: 669,706 parameters."""
     b = Builder((784,))
     b.dense("fc1", 512).activation("relu1", "relu").dropout("dropout1", 0.2)
@@ -28,7 +29,7 @@ def mlp():
     return b.network("mlp", "Two hidden layers on MNIST shapes", "mnist", optimizer)
 
 
-def cnn():
+def cnn() -> Network:
     """The Keras CIFAR-10 example network: 1,250,858 parameters."""
     b = Builder((3, 32, 32))
     b.convolution("conv1", 32, 3, padding=1).activation("relu1", "relu")
@@ -42,14 +43,14 @@ def cnn():
     return b.network("cnn", "The Keras CIFAR-10 example network", "cifar10", optimizer)
 
 
-def lstm():
+def lstm() -> Network:
     """One LSTM of 128 units: 81,674 parameters."""
     b = Builder((28, 28))
     b.lstm("lstm1", 128).dense("fc1", 10)
     return b.network("lstm", "One LSTM over the 28 rows of an MNIST image", "mnist", _SGD)
 
 
-def cifarcnn():
+def cifarcnn() -> Network:
     """The CIFAR-10 network of the comparison of eleven frameworks: two pairs of 3x3 convolutions of 50 and 100 channels.
 
     Its public repository has the layers and the update rule; 3.4 million parameters.
@@ -65,7 +66,7 @@ def cifarcnn():
     return b.network("cifarcnn", "The CIFAR-10 network of the eleven frameworks", "cifar10", _SGD)
 
 
-def gru():
+def gru() -> Network:
     """The IMDB network of the comparison of eleven frameworks: 30,000 words of 125 numbers, reviews of 150 words, 100 units.
 
     Labels are two classes under a softmax; 3,818,302 parameters, of which the table of words is 3,750,000.
@@ -76,7 +77,7 @@ def gru():
     return b.network("gru", "One GRU over the words of a review, IMDB shapes", "imdb", optimizer, words=30000)
 
 
-def _fcn(name, title, hidden):
+def _fcn(name: str, title: str, hidden: int) -> Network:
     b = Builder((26752,))
     for number in range(1, hidden + 1):
         b.dense("fc%d" % number, 1024).activation("sigmoid%d" % number, "sigmoid")
@@ -84,7 +85,7 @@ def _fcn(name, title, hidden):
     return b.network(name, title, "random", {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9})
 
 
-def fcn5():
+def fcn5() -> Network:
     """FCN-5 of Shi et al. (2016): 26,752 numbers in and out, 55.9 million parameters.
 
     The paper states 55 million and no hidden size. Two outer matrices with 1,024 hidden units hold 54.8 million; the remaining
@@ -93,18 +94,18 @@ def fcn5():
     return _fcn("fcn5", "FCN-5 of Shi et al.", 2)
 
 
-def fcn8():
+def fcn8() -> Network:
     """FCN-8 of Shi et al. (2016): three hidden layers more than FCN-5; 59.0 million parameters, where the paper states 58."""
     return _fcn("fcn8", "FCN-8 of Shi et al.", 5)
 
 
-def _recurrent(name, title, steps):
+def _recurrent(name: str, title: str, steps: int) -> Network:
     b = Builder((steps, 10000))
     b.lstm("lstm1", 256, sequence=True).lstm("lstm2", 256).dense("fc1", 10000)
     return b.network(name, title, "random", _SGD)
 
 
-def lstm32():
+def lstm32() -> Network:
     """LSTM-32 of Shi et al. (2016): two layers over 32 steps of 10,000 numbers; 13.6 million parameters, 13 in the paper.
 
     The paper gives no hidden size; 256 units fit its count. The last step's state is turned into one of 10,000 words.
@@ -112,6 +113,6 @@ def lstm32():
     return _recurrent("lstm32", "LSTM-32 of Shi et al.", 32)
 
 
-def lstm64():
+def lstm64() -> Network:
     """LSTM-64 of Shi et al. (2016): LSTM-32 over 64 steps."""
     return _recurrent("lstm64", "LSTM-64 of Shi et al.", 64)

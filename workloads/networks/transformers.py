@@ -5,20 +5,23 @@ GPT-2's and BERT's tables of words are left out: a sample is a row of 128 vector
 Runs under Python 3.6.
 """
 
+from typing import Callable
+
 from kernelscope.workloads.networks.builder import Builder
+from kernelscope.workloads.networks.description import Network
 
 _ADAM = {"name": "adam", "learning_rate": 0.0001, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 
 
-def _attention(b, part, width, heads, causal):
+def _attention(b: Builder, part: Callable[[str], str], width: int, heads: int, causal: bool) -> None:
     b.dense(part("qkv"), 3 * width).attention(part("attention"), heads, causal).dense(part("proj"), width)
 
 
-def _feed_forward(b, part, width, approximate):
+def _feed_forward(b: Builder, part: Callable[[str], str], width: int, approximate: bool) -> None:
     b.dense(part("fc1"), 4 * width).activation(part("gelu"), "gelu", approximate=approximate).dense(part("fc2"), width)
 
 
-def _block_before(b, name, width, heads, causal, approximate, epsilon):
+def _block_before(b: Builder, name: str, width: int, heads: int, causal: bool, approximate: bool, epsilon: float) -> None:
     """Append a block that normalises before its two parts, as GPT-2 and ViT do; layers are named <block>_<part>."""
     part, source = (name + "_%s").__mod__, b.at
     b.layer_norm(part("ln1"), epsilon)
@@ -29,7 +32,7 @@ def _block_before(b, name, width, heads, causal, approximate, epsilon):
     b.plus(part("add2"), part("add1"))
 
 
-def _block_after(b, name, width, heads):
+def _block_after(b: Builder, name: str, width: int, heads: int) -> None:
     """Append a block that normalises after its two parts, as BERT does."""
     part, source = (name + "_%s").__mod__, b.at
     _attention(b, part, width, heads, causal=False)
@@ -38,7 +41,7 @@ def _block_after(b, name, width, heads):
     b.plus(part("add2"), part("ln1")).layer_norm(part("ln2"), 1e-12)
 
 
-def gpt2():
+def gpt2() -> Network:
     """GPT-2 small's 12 blocks (768 wide, 12 heads, causal), a last normalisation, and 10 classes from the last vector."""
     b = Builder((128, 768))
     for number in range(1, 13):
@@ -47,7 +50,7 @@ def gpt2():
     return b.network("gpt2", "Transformer blocks of GPT-2 small's shape", "random", _ADAM)
 
 
-def bert_base():
+def bert_base() -> Network:
     """BERT-base's encoder of 12 blocks (768 wide, 12 heads), and 2 classes from the first vector."""
     b = Builder((128, 768))
     for number in range(1, 13):
@@ -56,7 +59,7 @@ def bert_base():
     return b.network("bert_base", "Encoder of BERT-base's shape", "random", _ADAM)
 
 
-def vit_s16():
+def vit_s16() -> Network:
     """ViT-S/16 (Touvron et al., 2020, DeiT-S): 22,050,664 parameters, 12 blocks of width 384 with 6 heads over 197 tokens."""
     b = Builder((3, 224, 224))
     b.convolution("patch", 384, 16, padding=0, stride=16).tokens("tokens")

@@ -4,15 +4,16 @@ Runs under Python 3.6 with numpy only.
 """
 
 from collections import OrderedDict
+from typing import Tuple
 
 import numpy
 
-from kernelscope.workloads.networks.description import elements
+from kernelscope.workloads.networks.description import Layer, Network, Weights, elements
 
 _NORMALISATIONS = ("batch_norm", "layer_norm")
 
 
-def initial_weights(network, seed):
+def initial_weights(network: Network, seed: int) -> Weights:
     """Draw the initial weights: uniform in +-gain/sqrt(fan in), as PyTorch's default layers do with a gain of 1.
 
     A normalisation's weights lie between 0.2 and 0.6, its shifts in +-0.1, embeddings and tokens in +-0.05. Returns an ordered
@@ -28,7 +29,7 @@ def initial_weights(network, seed):
     return weights
 
 
-def _range(network, layer, name):
+def _range(network: Network, layer: Layer, name: str) -> Tuple[float, float]:
     if layer.type in _NORMALISATIONS:
         return (0.2, 0.6) if name == "weight" else (-0.1, 0.1)
     if layer.type in ("embedding", "tokens"):

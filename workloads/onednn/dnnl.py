@@ -7,6 +7,7 @@ import ctypes
 import glob
 import os
 import sys
+from typing import Any, Callable
 
 BINDINGS = True  # see workloads.lines
 
@@ -51,7 +52,7 @@ class Version(ctypes.Structure):
     ]
 
 
-def load():
+def load() -> Any:
     """Load libdnnl.so of this interpreter's package, with the libraries beside it, or the one that the loader finds.
 
     Intel's build computes through SYCL, whose device for processors is an OpenCL driver that has to be named.
@@ -70,15 +71,15 @@ def load():
 class Library(object):
     """The library; its functions are methods, named without dnnl_."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._library = load()
 
-    def version(self):
+    def version(self) -> Any:
         """Return what the library says of itself."""
         self._library.dnnl_version.restype = ctypes.POINTER(Version)
         return self._library.dnnl_version().contents
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         function = getattr(self._library, "dnnl_" + name)
         returned = _RETURNING.get("dnnl_" + name)
         if returned is not None:
@@ -87,7 +88,7 @@ class Library(object):
         else:
             function.restype = ctypes.c_int
 
-            def checked(*arguments):
+            def checked(*arguments: Any) -> None:
                 status = function(*arguments)
                 if status != 0:
                     raise DnnlError("dnnl_%s: %s" % (name, _STATUS[status] if status < len(_STATUS) else status))
@@ -96,18 +97,18 @@ class Library(object):
         return checked
 
 
-def dimensions(*sizes):
+def dimensions(*sizes: int) -> Any:
     """Return sizes as dnnl_dims_t."""
     return (ctypes.c_int64 * _MOST_DIMENSIONS)(*sizes)
 
 
-def created(function, *arguments):
+def created(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function that makes an object and returns it through its first argument; return the object."""
     made = ctypes.c_void_p()
     function(ctypes.byref(made), *arguments)
     return made
 
 
-def bound(function, *arguments):
+def bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     """Return a function without arguments that makes this call, for one that is made in every step."""
     return lambda: function(*arguments)

@@ -1,20 +1,22 @@
 """Primitives of oneDNN as layers, as a user of the C interface writes them: memory in the library's own layouts, made once."""
 
 import ctypes
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from kernelscope.workloads.networks import Array
 from kernelscope.workloads.onednn import dnnl
 
 
 class Memory(object):
     """A tensor: its descriptor, sizes and the library's object that holds it."""
 
-    def __init__(self, library, engine, descriptor, sizes, handle=dnnl.ALLOCATE):
+    def __init__(self, library: Any, engine: Any, descriptor: Any, sizes: Sequence[int], handle: Any = dnnl.ALLOCATE) -> None:
         self.descriptor = descriptor
         self.sizes = sizes
         self.object = dnnl.created(library.memory_create, descriptor, engine, handle)
         self._place = library.memory_set_data_handle
 
-    def show(self, values):
+    def show(self, values: Array) -> None:
         """Let the tensor be another numpy array of the same shape and layout."""
         self._place(self.object, ctypes.c_void_p(values.ctypes.data))
 
@@ -22,45 +24,45 @@ class Memory(object):
 class Builder(object):
     """Makes the primitives of a network one after another; `steps` holds (layer, call) in the order of their execution."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.library = dnnl.Library()
         self.engine = dnnl.created(self.library.engine_create, dnnl.CPU, 0)
         self.stream = dnnl.created(self.library.stream_create, self.engine, dnnl.IN_ORDER)
-        self.steps = []
-        self.weights = {}  # (layer, parameter) -> numpy array that a memory was made of
-        self.shapes = {}  # layer -> sizes of its result
-        self.made = []  # what the library must not lose while it runs
+        self.steps: List[Tuple[str, Callable[[], Any]]] = []
+        self.weights: Dict[str, Tuple[Array, Array]] = {}  # layer -> weight and bias that memories were made of
+        self.shapes: Dict[str, Sequence[int]] = {}  # layer -> sizes of its result
+        self.made: List[Any] = []  # what the library must not lose while it runs
 
-    def descriptor(self, sizes, tag):
+    def descriptor(self, sizes: Sequence[int], tag: int) -> Any:
         """Return the descriptor of an f32 tensor."""
         return dnnl.created(self.library.memory_desc_create_with_tag, len(sizes), dnnl.dimensions(*sizes), dnnl.F32, tag)
 
-    def plain(self, sizes, values=None):
+    def plain(self, sizes: Sequence[int], values: Optional[Array] = None) -> Memory:
         """Return a tensor in the user's layout, channels first; `values`: the numpy array that it is."""
         tag = {1: dnnl.X, 2: dnnl.NC, 4: dnnl.NCHW}[len(sizes)]
         handle = dnnl.ALLOCATE if values is None else ctypes.c_void_p(values.ctypes.data)
         return Memory(self.library, self.engine, self.descriptor(sizes, tag), sizes, handle)
 
-    def queried(self, description, what, sizes):
+    def queried(self, description: Any, what: int, sizes: Sequence[int]) -> Memory:
         """Return a new tensor in the layout that a primitive chose."""
         descriptor = ctypes.c_void_p(self.library.primitive_desc_query_md(description, what, 0))
         return Memory(self.library, self.engine, descriptor, sizes)
 
-    def call(self, description, arguments):
+    def call(self, description: Any, arguments: List[Tuple[int, Memory]]) -> Callable[[], Any]:
         """Make the primitive of a description and return the call that executes it on these (argument, tensor)."""
         primitive = dnnl.created(self.library.primitive_create, description)
         array = (dnnl.Argument * len(arguments))(*[dnnl.Argument(kind, memory.object) for kind, memory in arguments])
         self.made += [array, arguments]
         return dnnl.bound(self.library.primitive_execute, primitive, self.stream, len(arguments), array)
 
-    def moved(self, source, target):
+    def moved(self, source: Memory, target: Memory) -> Callable[[], Any]:
         """Return the call that copies one tensor to another layout."""
         description = dnnl.created(
             self.library.reorder_primitive_desc_create, source.descriptor, self.engine, target.descriptor, self.engine, None
         )
         return self.call(description, [(dnnl.SRC, source), (dnnl.DST, target)])
 
-    def fitted(self, layer, source, description, what):
+    def fitted(self, layer: str, source: Memory, description: Any, what: int) -> Memory:
         """Return the tensor in the layout that a primitive wants, moved there in every step where it differs."""
         wanted = self.queried(description, what, source.sizes)
         if self.library.memory_desc_equal(source.descriptor, wanted.descriptor):
@@ -68,7 +70,7 @@ class Builder(object):
         self.steps.append((layer, self.moved(source, wanted)))
         return wanted
 
-    def loaded(self, description, values):
+    def loaded(self, description: Any, values: Array) -> Memory:
         """Return weights in the layout that a primitive wants, moved there now."""
         plain = self.plain(values.shape, values)
         wanted = self.queried(description, dnnl.WEIGHTS_MD, values.shape)
@@ -76,11 +78,11 @@ class Builder(object):
         self.wait()
         return wanted
 
-    def wait(self):
+    def wait(self) -> None:
         """Wait for what was executed."""
         self.library.stream_wait(self.stream)
 
-    def convolution(self, layer, source, weight, bias, padding):
+    def convolution(self, layer: str, source: Memory, weight: Array, bias: Array, padding: int) -> Memory:
         """Append a convolution of stride 1 with bias; return its result."""
         batch, _, height, width = source.sizes
         outputs, _, kernel, _ = weight.shape
@@ -102,7 +104,7 @@ class Builder(object):
         )
         return self._weighted(layer, description, source, weight, bias, sizes)
 
-    def inner_product(self, layer, source, weight, bias):
+    def inner_product(self, layer: str, source: Memory, weight: Array, bias: Array) -> Memory:
         """Append a dense layer over all of a sample's values; return its result [batch, outputs]."""
         weight = weight.reshape((len(weight),) + tuple(source.sizes[1:]))
         sizes = (source.sizes[0], len(weight))
@@ -118,7 +120,7 @@ class Builder(object):
         )
         return self._weighted(layer, description, source, weight, bias, sizes)
 
-    def _weighted(self, layer, description, source, weight, bias, sizes):
+    def _weighted(self, layer: str, description: Any, source: Memory, weight: Array, bias: Array, sizes: Sequence[int]) -> Memory:
         self.weights[layer], self.shapes[layer] = (weight, bias), sizes  # the library does not copy the bias
         source = self.fitted(layer, source, description, dnnl.SRC_MD)
         result = self.queried(description, dnnl.DST_MD, sizes)
@@ -131,7 +133,7 @@ class Builder(object):
         self.steps.append((layer, self.call(description, arguments)))
         return result
 
-    def tanh(self, layer, source):
+    def tanh(self, layer: str, source: Memory) -> Memory:
         """Append a hyperbolic tangent in place; return the tensor."""
         description = dnnl.created(
             self.library.eltwise_forward_primitive_desc_create,
@@ -148,7 +150,7 @@ class Builder(object):
         self.steps.append((layer, self.call(description, [(dnnl.SRC, source), (dnnl.DST, source)])))
         return source
 
-    def average_pooling(self, layer, source):
+    def average_pooling(self, layer: str, source: Memory) -> Memory:
         """Append means of 2x2 squares; return them."""
         batch, channels, height, width = source.sizes
         sizes = (batch, channels, height // 2, width // 2)
@@ -170,7 +172,7 @@ class Builder(object):
         self.steps.append((layer, self.call(description, [(dnnl.SRC, source), (dnnl.DST, result)])))
         return result
 
-    def output(self, layer, source, values):
+    def output(self, layer: str, source: Memory, values: Array) -> None:
         """Let a result be a numpy array; where its layout is another, append the copy into the array."""
         target = self.plain(source.sizes, values)
         if self.library.memory_desc_equal(source.descriptor, target.descriptor):

@@ -1,10 +1,14 @@
 """LeNet-5 for 1x28x28 images, as a user of oneDNN's C interface writes it."""
 
+from typing import Any, Tuple
 
-def build(library, images, logits, weights):
+from kernelscope.workloads.networks import Array, Weights
+
+
+def build(library: Any, images: Array, logits: Array, weights: Weights) -> Any:
     """Append the network from one array to another and return its input; weights: {(layer, parameter): array}."""
 
-    def of(layer):
+    def of(layer: str) -> Tuple[Array, Array]:
         return weights[(layer, "weight")], weights[(layer, "bias")]
 
     source = library.plain(images.shape, images)

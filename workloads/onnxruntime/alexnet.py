@@ -1,7 +1,11 @@
 """AlexNet on ImageNet's and on CIFAR-10's shapes as an ONNX graph; its dropouts drop nothing in inference."""
 
+from typing import Any
 
-def _alexnet(graph, x, pool):
+from kernelscope.workloads.onnxruntime.graph import Graph
+
+
+def _alexnet(graph: Graph, x: str, pool: Any) -> str:
     """Append five convolutions, the first of which is there already, and three dense layers; pool: size of pooled squares."""
     x = graph.pooling("MaxPool", "pool1", graph.node("Relu", "relu1", x), pool, 2)
     for number, padding in ((2, 2), (3, 1), (4, 1), (5, 1)):
@@ -11,7 +15,7 @@ def _alexnet(graph, x, pool):
     return dense_top(graph, x)
 
 
-def dense_top(graph, x):
+def dense_top(graph: Graph, x: str) -> str:
     """Append the three dense layers that AlexNet and VGG-16 end with; return the name of the logits."""
     x = graph.node("Flatten", "flatten", x)
     for number in (1, 2):
@@ -20,11 +24,11 @@ def dense_top(graph, x):
     return graph.dense("fc3", x)
 
 
-def alexnet(graph, x):
+def alexnet(graph: Graph, x: str) -> str:
     """Append AlexNet for images [batch, 3, 224, 224]; return the name of the logits."""
     return _alexnet(graph, graph.convolution("conv1", x, padding=2, stride=4), 3)
 
 
-def alexnet_cifar10(graph, x):
+def alexnet_cifar10(graph: Graph, x: str) -> str:
     """Append AlexNet for images [batch, 3, 32, 32]; return the name of the logits."""
     return _alexnet(graph, graph.convolution("conv1", x, padding=1), 2)

@@ -1,7 +1,9 @@
 """The two CIFAR-10 networks of four convolutions as ONNX graphs; their dropouts drop nothing in inference."""
 
+from kernelscope.workloads.onnxruntime.graph import Graph
 
-def _pairs(graph, x, padding):
+
+def _pairs(graph: Graph, x: str, padding: int) -> str:
     """Append two pairs of convolutions and two dense layers; padding: that of each pair's second convolution."""
     for pair in (1, 2):
         for number, pixels in ((2 * pair - 1, 1), (2 * pair, padding)):
@@ -12,11 +14,11 @@ def _pairs(graph, x, padding):
     return graph.dense("fc2", graph.node("Dropout", "dropout3", x))
 
 
-def cnn(graph, x):
+def cnn(graph: Graph, x: str) -> str:
     """Append the Keras CIFAR-10 example network for images [batch, 3, 32, 32]; return the name of the logits."""
     return _pairs(graph, x, padding=0)
 
 
-def cifarcnn(graph, x):
+def cifarcnn(graph: Graph, x: str) -> str:
     """Append the network of the comparison of eleven frameworks for images [batch, 3, 32, 32]; return the name of the logits."""
     return _pairs(graph, x, padding=1)

@@ -3,8 +3,12 @@
 Weights go in as they come: a convolution's and a dense layer's canonical layouts are ONNX's own, recurrent ones are put in order.
 """
 
+from typing import Any, List
+
 import numpy
 from onnx import TensorProto, checker, helper, numpy_helper
+
+from kernelscope.workloads.networks import Array, Network, Weights
 
 OPSET = 23
 INPUT = "input"
@@ -14,70 +18,71 @@ BATCH = "batch"  # the first dimension of input and output is open, as exporters
 class Graph(object):
     """Collects nodes; every method that appends some returns the name of their result, which is the layer's name."""
 
-    def __init__(self, weights):
+    def __init__(self, weights: Weights) -> None:
         self.weights = weights  # {(layer, parameter): float32 array in canonical layout}
-        self.nodes = []
-        self.initializers = []
+        self.nodes: List[Any] = []
+        self.initializers: List[Any] = []
 
-    def constant(self, name, values):
+    def constant(self, name: str, values: Array) -> str:
         """Add an array to the graph; return its name."""
         self.initializers.append(numpy_helper.from_array(numpy.array(values, order="C"), name))
         return name
 
-    def weight(self, layer, name):
+    def weight(self, layer: str, name: str) -> str:
         """Add a parameter of a layer to the graph as it is; return its name."""
         return self.constant(layer + "." + name, self.weights[(layer, name)])
 
-    def node(self, operator, layer, *inputs, **attributes):
+    def node(self, operator: str, layer: str, *inputs: str, **attributes: Any) -> str:
         """Append a node with one result."""
         self.nodes.append(helper.make_node(operator, inputs, [layer], name=layer, **attributes))
         return layer
 
-    def convolution(self, layer, source, padding=0, stride=1):
+    def convolution(self, layer: str, source: str, padding: int = 0, stride: int = 1) -> str:
         """Append a convolution, with bias where the layer has one."""
         parameters = [self.weight(layer, name) for name in ("weight", "bias") if (layer, name) in self.weights]
         return self.node("Conv", layer, source, *parameters, pads=[padding] * 4, strides=[stride] * 2)
 
-    def dense(self, layer, source):
+    def dense(self, layer: str, source: str) -> str:
         """Append a matrix product with bias for inputs [batch, size]."""
         return self.node("Gemm", layer, source, self.weight(layer, "weight"), self.weight(layer, "bias"), transB=1)
 
-    def dense_of_rows(self, layer, source):
+    def dense_of_rows(self, layer: str, source: str) -> str:
         """Append a matrix product with bias over the last dimension of inputs [batch, length, size]."""
         weight = self.constant(layer + ".weight", self.weights[(layer, "weight")].T)
         product = self.node("MatMul", layer + "_product", source, weight)
         return self.node("Add", layer, product, self.weight(layer, "bias"))
 
-    def pooling(self, operator, layer, source, size, stride, padding=0):
+    def pooling(self, operator: str, layer: str, source: str, size: int, stride: int, padding: int = 0) -> str:
         """Append a pooling of squares, MaxPool or AveragePool."""
         return self.node(operator, layer, source, kernel_shape=[size] * 2, strides=[stride] * 2, pads=[padding] * 4)
 
-    def global_average(self, layer, source):
+    def global_average(self, layer: str, source: str) -> str:
         """Append the mean of each channel, [batch, channels]."""
         return self.node("Flatten", layer, self.node("GlobalAveragePool", layer + "_mean", source))
 
-    def batch_norm(self, layer, source):
+    def batch_norm(self, layer: str, source: str) -> str:
         """Append a normalisation by running means that are those of a network that has seen no batch."""
         scale, shift = self.weight(layer, "weight"), self.weight(layer, "bias")
         mean = self.constant(layer + ".mean", numpy.zeros_like(self.weights[(layer, "weight")]))
         variance = self.constant(layer + ".variance", numpy.ones_like(self.weights[(layer, "weight")]))
         return self.node("BatchNormalization", layer, source, scale, shift, mean, variance, epsilon=1e-5)
 
-    def layer_norm(self, layer, source, epsilon):
+    def layer_norm(self, layer: str, source: str, epsilon: float) -> str:
         """Append a normalisation over the last dimension."""
         scale, shift = self.weight(layer, "weight"), self.weight(layer, "bias")
         return self.node("LayerNormalization", layer, source, scale, shift, epsilon=epsilon)
 
-    def thirds(self, layer, source):
+    def thirds(self, layer: str, source: str) -> List[str]:
         """Append a split of the last dimension into three; return their names."""
         parts = ["%s_part%d" % (layer, number) for number in (1, 2, 3)]
         self.nodes.append(helper.make_node("Split", [source], parts, name=layer + "_split", axis=-1, num_outputs=3))
         return parts
 
     def recurrent(self, operator, layer, source, order, sequence=False, **attributes):
+        # type: (str, str, str, Any, bool, **Any) -> str
         """Append an LSTM or GRU over [batch, time, size]; order: at which place of ours each of ONNX's gates is."""
 
-        def gates(values):
+        def gates(values: Array) -> Array:
             parts = numpy.split(values, len(order))
             return numpy.concatenate([parts[place] for place in order])
 
@@ -97,7 +102,7 @@ class Graph(object):
             return self.node("Squeeze", layer, last, direction)
         return self.node("Transpose", layer, self.node("Squeeze", layer + "_one", every, direction), perm=[1, 0, 2])
 
-    def model(self, network, output):
+    def model(self, network: Network, output: str) -> Any:
         """Return the finished model, checked."""
         kind = TensorProto.INT64 if network.words else TensorProto.FLOAT
         inputs = [helper.make_tensor_value_info(INPUT, kind, [BATCH] + list(network.input_shape))]

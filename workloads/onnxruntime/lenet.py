@@ -1,7 +1,9 @@
 """LeNet-5 for images [batch, 1, 28, 28] as an ONNX graph."""
 
+from kernelscope.workloads.onnxruntime.graph import Graph
 
-def lenet(graph, x):
+
+def lenet(graph: Graph, x: str) -> str:
     """Append the network to what is fed in; return the name of the logits."""
     x = graph.node("Tanh", "tanh1", graph.convolution("conv1", x, padding=2))
     x = graph.pooling("AveragePool", "pool1", x, 2, 2)

@@ -1,7 +1,9 @@
 """Two hidden layers over vectors [batch, 784] as an ONNX graph; its dropouts drop nothing in inference."""
 
+from kernelscope.workloads.onnxruntime.graph import Graph
 
-def mlp(graph, x):
+
+def mlp(graph: Graph, x: str) -> str:
     """Append the network to what is fed in; return the name of the logits."""
     for number in ("1", "2"):
         x = graph.node("Relu", "relu" + number, graph.dense("fc" + number, x))

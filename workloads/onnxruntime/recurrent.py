@@ -1,14 +1,16 @@
 """Networks of LSTMs and a GRU as ONNX graphs. ONNX's gates: input, output, forget, cell; and update, reset, new."""
 
+from kernelscope.workloads.onnxruntime.graph import Graph
+
 LSTM, GRU = (0, 3, 1, 2), (1, 0, 2)  # at which place of ours each of ONNX's gates is
 
 
-def lstm(graph, x):
+def lstm(graph: Graph, x: str) -> str:
     """Append one LSTM over rows [batch, 28, 28] and a dense layer; return the name of the logits."""
     return graph.dense("fc1", graph.recurrent("LSTM", "lstm1", x, LSTM))
 
 
-def lstm32(graph, x):
+def lstm32(graph: Graph, x: str) -> str:
     """Append two LSTMs over rows [batch, steps, 10000] and a dense layer; return the name of the logits."""
     x = graph.recurrent("LSTM", "lstm1", x, LSTM, sequence=True)
     return graph.dense("fc1", graph.recurrent("LSTM", "lstm2", x, LSTM))
@@ -17,7 +19,7 @@ def lstm32(graph, x):
 lstm64 = lstm32
 
 
-def gru(graph, x):
+def gru(graph: Graph, x: str) -> str:
     """Append a table of words, a GRU that resets the product, and a dense layer; return the name of the logits."""
     x = graph.node("Gather", "embedding", graph.weight("embedding", "weight"), x)
     return graph.dense("fc1", graph.recurrent("GRU", "gru1", x, GRU, linear_before_reset=1))

@@ -1,9 +1,13 @@
 """GPT-2's and BERT's blocks and ViT-S/16 as ONNX graphs, with ONNX's own attention (since its operator set 23)."""
 
+from typing import Any
+
 import numpy
 
+from kernelscope.workloads.onnxruntime.graph import Graph
 
-def _attention(graph, block, x, heads, causal):
+
+def _attention(graph: Graph, block: str, x: str, heads: int, causal: bool) -> str:
     """Append queries, keys and values by one product, attention, and a product."""
     x = graph.dense_of_rows(block + "qkv", x)
     name = block + "attention"
@@ -11,13 +15,13 @@ def _attention(graph, block, x, heads, causal):
     return graph.dense_of_rows(block + "proj", x)
 
 
-def _feed_forward(graph, block, x, approximate):
+def _feed_forward(graph: Graph, block: str, x: str, approximate: str) -> str:
     """Append two products with a GELU between them; approximate: none or tanh."""
     x = graph.node("Gelu", block + "gelu", graph.dense_of_rows(block + "fc1", x), approximate=approximate)
     return graph.dense_of_rows(block + "fc2", x)
 
 
-def _before(graph, block, x, heads, causal, approximate, epsilon):
+def _before(graph: Graph, block: str, x: str, heads: int, causal: bool, approximate: str, epsilon: float) -> str:
     """Append a block that normalises before its two parts, as GPT-2 and ViT do."""
     y = _attention(graph, block, graph.layer_norm(block + "ln1", x, epsilon), heads, causal)
     x = graph.node("Add", block + "add1", y, x)
@@ -25,7 +29,7 @@ def _before(graph, block, x, heads, causal, approximate, epsilon):
     return graph.node("Add", block + "add2", y, x)
 
 
-def _after(graph, block, x, heads):
+def _after(graph: Graph, block: str, x: str, heads: int) -> str:
     """Append a block that normalises after its two parts, as BERT does."""
     x = graph.node("Add", block + "add1", _attention(graph, block, x, heads, False), x)
     x = graph.layer_norm(block + "ln1", x, 1e-12)
@@ -33,25 +37,25 @@ def _after(graph, block, x, heads):
     return graph.layer_norm(block + "ln2", x, 1e-12)
 
 
-def _token(graph, layer, x, number):
+def _token(graph: Graph, layer: str, x: str, number: Any) -> str:
     return graph.node("Gather", layer, x, graph.constant(layer + "_number", numpy.array(number)), axis=1)
 
 
-def gpt2(graph, x):
+def gpt2(graph: Graph, x: str) -> str:
     """Append GPT-2 small's blocks to vectors [batch, length, 768]; return the name of the logits."""
     for number in range(1, 13):
         x = _before(graph, "block%d_" % number, x, 12, True, "tanh", 1e-5)
     return graph.dense("head", _token(graph, "last", graph.layer_norm("ln", x, 1e-5), -1))
 
 
-def bert_base(graph, x):
+def bert_base(graph: Graph, x: str) -> str:
     """Append BERT-base's blocks to vectors [batch, length, 768]; return the name of the logits."""
     for number in range(1, 13):
         x = _after(graph, "block%d_" % number, x, 12)
     return graph.dense("head", _token(graph, "first", x, 0))
 
 
-def vit_s16(graph, x):
+def vit_s16(graph: Graph, x: str) -> str:
     """Append ViT-S/16 to images [batch, 3, 224, 224]; return the name of the logits."""
     x = graph.convolution("patch", x, stride=16)
     x = graph.node("Reshape", "tokens_row", x, graph.constant("tokens_shape", numpy.array([0, 384, -1])))

@@ -1,9 +1,10 @@
 """VGG-16 as an ONNX graph, the same on ImageNet's and on CIFAR-10's shapes; its dropouts drop nothing in inference."""
 
 from kernelscope.workloads.onnxruntime.alexnet import dense_top
+from kernelscope.workloads.onnxruntime.graph import Graph
 
 
-def vgg16(graph, x):
+def vgg16(graph: Graph, x: str) -> str:
     """Append the network to what is fed in; return the name of the logits."""
     for stage, count in enumerate((2, 2, 3, 3, 3), 1):
         for number in range(1, count + 1):

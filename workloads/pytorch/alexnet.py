@@ -1,6 +1,7 @@
 """AlexNet on ImageNet's and on CIFAR-10's shapes, as a PyTorch user writes it."""
 
 from collections import OrderedDict
+from typing import Any
 
 from torch import nn
 
@@ -8,7 +9,7 @@ from torch import nn
 class AlexNet(nn.Sequential):
     """Five convolutions and three dense layers; `first` is the first convolution, `size` the height of what gets flattened."""
 
-    def __init__(self, first, pool, size, units, classes):
+    def __init__(self, first: Any, pool: Any, size: int, units: int, classes: int) -> None:
         layers = OrderedDict(
             conv1=first,
             relu1=nn.ReLU(),
@@ -35,11 +36,11 @@ class AlexNet(nn.Sequential):
         super(AlexNet, self).__init__(layers)
 
 
-def alexnet():
+def alexnet() -> Any:
     """Return AlexNet for images [batch, 3, 224, 224]."""
     return AlexNet(nn.Conv2d(3, 64, kernel_size=11, stride=4, padding=2), 3, 6, 4096, 1000)
 
 
-def alexnet_cifar10():
+def alexnet_cifar10() -> Any:
     """Return AlexNet for images [batch, 3, 32, 32]."""
     return AlexNet(nn.Conv2d(3, 64, kernel_size=3, padding=1), 2, 4, 1024, 10)

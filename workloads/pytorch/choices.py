@@ -1,19 +1,16 @@
 """Precision, layout and cuDNN's autotuning, where a run chooses them: a module apart, for most programs choose nothing."""
 
 import functools
+from typing import Any, Callable, Optional
 
 import torch
 
 
-def choose(program, precision, layout, autotune):
-    """Change a program accordingly; None keeps PyTorch's own choice. Raises ValueError where one is not supported.
+def choose(program: Any, precision: Optional[str] = None, layout: Optional[str] = None, autotune: Optional[bool] = None) -> None:
+    """Change a program accordingly; None keeps PyTorch's own choice. Raises ValueError for a network that has no such layout.
 
     precision: float32 or bfloat16; layout: channels_first or channels_last; autotune: whether cuDNN tries its algorithms out.
     """
-    if precision not in (None, "float32", "bfloat16"):
-        raise ValueError("pytorch: precision %s is not supported" % precision)
-    if layout not in (None, "channels_first", "channels_last"):
-        raise ValueError("pytorch: layout %s is not supported" % layout)
     if precision == "bfloat16":
         program.model.forward = in_bfloat16(program.model.forward, program.device)
     if layout == "channels_last":
@@ -25,11 +22,11 @@ def choose(program, precision, layout, autotune):
         torch.backends.cudnn.benchmark = autotune
 
 
-def in_bfloat16(function, device):
+def in_bfloat16(function: Callable[..., Any], device: Any) -> Callable[..., Any]:
     """Return a function that computes in automatic mixed precision with bfloat16, and whose result is float32 again."""
 
     @functools.wraps(function)
-    def mixed(*arguments):
+    def mixed(*arguments: Any) -> Any:
         with torch.autocast(device.type, dtype=torch.bfloat16):
             return function(*arguments).float()
 

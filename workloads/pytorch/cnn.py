@@ -1,12 +1,14 @@
 """The Keras CIFAR-10 example network for 3x32x32 images, as a PyTorch user writes it."""
 
+from typing import Any
+
 from torch import nn
 
 
 class CNN(nn.Module):
     """Two blocks of two 3x3 convolutions with max pooling and dropout, then two dense layers."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super(CNN, self).__init__()
         self.conv1 = nn.Conv2d(3, 32, kernel_size=3, padding=1)
         self.relu1 = nn.ReLU()
@@ -26,7 +28,7 @@ class CNN(nn.Module):
         self.dropout3 = nn.Dropout(0.5)
         self.fc2 = nn.Linear(512, 10)
 
-    def forward(self, images):
+    def forward(self, images: Any) -> Any:
         """Return the logits [batch, 10] of images [batch, 3, 32, 32]."""
         x = self.relu1(self.conv1(images))
         x = self.relu2(self.conv2(x))

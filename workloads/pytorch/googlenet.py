@@ -1,6 +1,7 @@
 """GoogLeNet on ImageNet's and on CIFAR-10's shapes, as a PyTorch user writes it."""
 
 from collections import OrderedDict
+from typing import Any
 
 from torch import nn
 
@@ -10,7 +11,7 @@ from kernelscope.workloads.pytorch.layers import Concat, GlobalAveragePool
 class Inception(nn.Module):
     """Four branches beside each other: 1x1; 1x1 and 3x3; 1x1 and 5x5; max pooling and 1x1."""
 
-    def __init__(self, inputs, one, reduce3, three, reduce5, five, pooled):
+    def __init__(self, inputs: int, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int) -> None:
         super(Inception, self).__init__()
         self.conv1 = nn.Conv2d(inputs, one, kernel_size=1)
         self.relu1 = nn.ReLU()
@@ -27,7 +28,7 @@ class Inception(nn.Module):
         self.relu_project = nn.ReLU()
         self.concat = Concat()
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         """Return [batch, one + three + five + pooled, height, width] of x [batch, inputs, height, width]."""
         first = self.relu1(self.conv1(x))
         second = self.relu3(self.conv3(self.relu_reduce3(self.reduce3(x))))
@@ -39,7 +40,7 @@ class Inception(nn.Module):
 class GoogLeNet(nn.Sequential):
     """A stem of 192 channels, nine inception blocks and a dense layer."""
 
-    def __init__(self, stem, classes):
+    def __init__(self, stem: Any, classes: int) -> None:
         layers = OrderedDict(
             stem,
             inception3a=Inception(192, 64, 96, 128, 16, 32, 32),
@@ -60,7 +61,7 @@ class GoogLeNet(nn.Sequential):
         super(GoogLeNet, self).__init__(layers)
 
 
-def googlenet():
+def googlenet() -> Any:
     """Return GoogLeNet for images [batch, 3, 224, 224]."""
     stem = OrderedDict(
         conv1=nn.Conv2d(3, 64, kernel_size=7, stride=2, padding=3),
@@ -75,6 +76,6 @@ def googlenet():
     return GoogLeNet(stem, 1000)
 
 
-def googlenet_cifar10():
+def googlenet_cifar10() -> Any:
     """Return GoogLeNet for images [batch, 3, 32, 32]."""
     return GoogLeNet(OrderedDict(conv1=nn.Conv2d(3, 192, kernel_size=3, padding=1), relu1=nn.ReLU()), 10)

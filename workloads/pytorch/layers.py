@@ -1,5 +1,7 @@
 """Operations that PyTorch's users write as functions, as modules: so they have a name in every profile."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -7,7 +9,7 @@ from torch import nn
 class Add(nn.Module):
     """The sum of two tensors of one shape."""
 
-    def forward(self, left, right):
+    def forward(self, left: Any, right: Any) -> Any:
         """Return left + right."""
         return left + right
 
@@ -15,7 +17,7 @@ class Add(nn.Module):
 class Concat(nn.Module):
     """Channels of several tensors beside each other."""
 
-    def forward(self, *branches):
+    def forward(self, *branches: Any) -> Any:
         """Return [batch, sum of channels, height, width] of branches [batch, channels, height, width]."""
         return torch.cat(branches, dim=1)
 
@@ -23,9 +25,9 @@ class Concat(nn.Module):
 class GlobalAveragePool(nn.AdaptiveAvgPool2d):
     """The mean of each channel."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super(GlobalAveragePool, self).__init__(1)
 
-    def forward(self, images):
+    def forward(self, images: Any) -> Any:
         """Return [batch, channels] of images [batch, channels, height, width]."""
         return super(GlobalAveragePool, self).forward(images).flatten(1)

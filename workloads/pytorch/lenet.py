@@ -1,12 +1,14 @@
 """LeNet-5 for 1x28x28 images, as a PyTorch user writes it."""
 
+from typing import Any
+
 from torch import nn
 
 
 class LeNet(nn.Module):
     """Two convolutions with average pooling, then three dense layers; tanh throughout."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super(LeNet, self).__init__()
         self.conv1 = nn.Conv2d(1, 6, kernel_size=5, padding=2)
         self.tanh1 = nn.Tanh()
@@ -21,7 +23,7 @@ class LeNet(nn.Module):
         self.tanh4 = nn.Tanh()
         self.fc3 = nn.Linear(84, 10)
 
-    def forward(self, images):
+    def forward(self, images: Any) -> Any:
         """Return the logits [batch, 10] of images [batch, 1, 28, 28]."""
         x = self.pool1(self.tanh1(self.conv1(images)))
         x = self.pool2(self.tanh2(self.conv2(x)))

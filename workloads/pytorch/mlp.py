@@ -1,12 +1,14 @@
 """A perceptron with two hidden layers and dropout, as a PyTorch user writes it."""
 
+from typing import Any
+
 from torch import nn
 
 
 class MLP(nn.Module):
     """784-512-512-10 with ReLU and dropout of 0.2 after each hidden layer."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super(MLP, self).__init__()
         self.fc1 = nn.Linear(784, 512)
         self.relu1 = nn.ReLU()
@@ -16,7 +18,7 @@ class MLP(nn.Module):
         self.dropout2 = nn.Dropout(0.2)
         self.fc3 = nn.Linear(512, 10)
 
-    def forward(self, images):
+    def forward(self, images: Any) -> Any:
         """Return the logits [batch, 10] of flat images [batch, 784]."""
         x = self.dropout1(self.relu1(self.fc1(images)))
         x = self.dropout2(self.relu2(self.fc2(x)))

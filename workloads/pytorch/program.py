@@ -1,8 +1,13 @@
 """The training and inference loops that all networks share, as a PyTorch user writes them."""
 
+from typing import Any, Dict, Iterable, Iterator
+
 import torch
 from torch import nn
 
+from kernelscope.workloads import program
+from kernelscope.workloads.networks import Array, Network, Settings, Weights
+from kernelscope.workloads.program import Batch, Functions, Options, Parameters, Shapes, parameter
 from kernelscope.workloads.pytorch.alexnet import alexnet, alexnet_cifar10
 from kernelscope.workloads.pytorch.cifarcnn import CifarCNN
 from kernelscope.workloads.pytorch.cnn import CNN
@@ -41,8 +46,6 @@ MODELS = {
     "vit_s16": ViTS16,
 }
 
-CHOICES = ("precision", "layout", "autotune")
-
 # canonical names of a recurrent layer's parameters -> PyTorch's; the order of the gates is the same
 RECURRENT = {
     "input_weight": "weight_ih_l0",
@@ -53,7 +56,7 @@ RECURRENT = {
 }
 
 
-def make_optimizer(settings, parameters):
+def make_optimizer(settings: Settings, parameters: Any) -> Any:
     """Return the optimizer of a network's description over these parameters."""
     if settings["name"] == "sgd":
         return torch.optim.SGD(parameters, lr=settings["learning_rate"], momentum=settings["momentum"])
@@ -65,13 +68,13 @@ def make_optimizer(settings, parameters):
     raise ValueError("no optimizer %r here" % settings["name"])
 
 
-def unwrapped(model):
+def unwrapped(model: Any) -> Any:
     """Return the network inside of modules that only wrap it, such as DataParallel: those with nothing but one child."""
     children = list(model.children())
     return unwrapped(children[0]) if len(children) == 1 and list(children[0].children()) else model
 
 
-def kept_output(layer, output):
+def kept_output(layer: Any, output: Any) -> Any:
     """Return of a layer's output what the next layer takes: a recurrent one's last hidden state, or all where it is said so."""
     if layer.type == "lstm":
         sequence, (hidden, _) = output
@@ -79,12 +82,14 @@ def kept_output(layer, output):
     return output[1][-1] if layer.type == "gru" else output
 
 
-class Program(object):
+class Program(program.Program):
     """One network with its loops; `options` are mode, batch, device, seed, threads and dropout, and those of `choices`."""
 
-    def __init__(self, network, options):
-        self.network = network
-        self.mode = options["mode"]
+    FRAMEWORK = "pytorch"
+    SETTINGS = {"precision": ("float32", "bfloat16"), "layout": ("channels_first", "channels_last"), "autotune": (False, True)}
+
+    def __init__(self, network: Network, options: Options) -> None:
+        super().__init__(network, options, MODELS)
         self.device = torch.device(options.get("device") or "cpu")
         if options.get("threads"):
             torch.set_num_threads(options["threads"])
@@ -96,52 +101,46 @@ class Program(object):
                     module.p = 0.0
         self.loss = nn.CrossEntropyLoss()
         self.memory_format = torch.contiguous_format
-        if any(options.get(name) is not None for name in CHOICES):
+        if self.choices:
             from kernelscope.workloads.pytorch.choices import choose
 
-            choose(self, *[options.get(name) for name in CHOICES])
-        trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+            choose(self, **self.choices)
+        trainable = [tensor for tensor in self.model.parameters() if tensor.requires_grad]
         self.optimizer = make_optimizer(network.optimizer, trainable)
-        self.losses = []
 
-    def layers(self):
+    def layers(self) -> Dict[str, Any]:
         """Return {canonical name: module}: a module's path has dots where the canonical name has underscores."""
         return {path.replace(".", "_"): module for path, module in unwrapped(self.model).named_modules()}
 
-    def load(self, weights):
+    def load(self, weights: Weights) -> None:
         """Load {(layer, parameter): float32 array in canonical layout}, which is PyTorch's own but for recurrent names."""
         layers = self.layers()
         with torch.no_grad():
             for (layer, name), values in weights.items():
-                parameter = getattr(layers[layer], RECURRENT.get(name, name), None)
-                if parameter is None:
-                    parameter = getattr(layers[layer], name)
-                parameter.copy_(torch.from_numpy(values))
+                tensor = getattr(layers[layer], RECURRENT.get(name, name), None)
+                if tensor is None:
+                    tensor = getattr(layers[layer], name)
+                tensor.copy_(torch.from_numpy(values))
 
-    def parameters(self):
+    def parameters(self) -> Parameters:
         """Return what is trainable as a list of {layer, name, shape, count}, with PyTorch's names and shapes."""
         found = []
-        for name, parameter in unwrapped(self.model).named_parameters():
-            if parameter.requires_grad:
-                layer, _, short = name.rpartition(".")
-                shape = list(parameter.shape)
-                found.append({"layer": layer.replace(".", "_"), "name": short, "shape": shape, "count": parameter.numel()})
+        for path, tensor in unwrapped(self.model).named_parameters():
+            if tensor.requires_grad:
+                layer, _, name = path.rpartition(".")
+                found.append(parameter(layer.replace(".", "_"), name, tensor.shape))
         return found
 
-    def prepare(self, batches):
-        """Return the host's batches: numpy arrays, images channels first and labels as class numbers, as they come."""
-        return list(batches)
-
-    def stream(self, host_batches):
+    def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield each host batch as tensors on the device."""
         for images, labels in host_batches:
             yield self.placed(images), torch.from_numpy(labels).to(self.device)
 
-    def placed(self, images):
+    def placed(self, images: Any) -> Any:
         """Return images as a tensor on the device, in the layout that was chosen."""
         return torch.from_numpy(images).to(self.device, memory_format=self.memory_format)
 
-    def train(self, batches):
+    def train(self, batches: Iterable[Any]) -> None:
         """Train one step per batch and keep each step's loss."""
         self.model.train()
         for images, labels in batches:
@@ -152,7 +151,7 @@ class Program(object):
             self.optimizer.step()
             self.losses.append(loss.item())
 
-    def infer(self, batches):
+    def infer(self, batches: Iterable[Any]) -> None:
         """Bring the logits of each batch to the host."""
         self.model.eval()
         with torch.inference_mode():
@@ -160,18 +159,18 @@ class Program(object):
                 logits = self.model(images)
                 logits.cpu().numpy()
 
-    def outputs(self, images):
+    def outputs(self, images: Array) -> Array:
         """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
         self.model.eval()
         with torch.inference_mode():
             return self.model(self.placed(images)).cpu().numpy()
 
-    def layer_shapes(self, images):
+    def layer_shapes(self, images: Array) -> Shapes:
         """Return {layer: shape of one sample's output}, observed while the model runs; see `kept_output` for recurrent ones."""
         shapes, handles, layers = {}, [], self.layers()
 
-        def observe(layer):
-            def hook(module, _, output):
+        def observe(layer: Any) -> Any:
+            def hook(module: Any, _: Any, output: Any) -> None:
                 shapes[layer.name] = [int(size) for size in kept_output(layer, output).shape[1:]]
 
             return hook
@@ -184,6 +183,6 @@ class Program(object):
             handle.remove()
         return shapes
 
-    def functions(self):
-        """Return the functions worth profiling line by line."""
-        return [self.train if self.mode == "train" else self.infer, self.model.forward]
+    def functions(self) -> Functions:
+        """Return the loop and the model's own function."""
+        return super().functions() + [self.model.forward]

@@ -14,8 +14,10 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any, Iterator, List
 
 from kernelscope.workloads import data, networks
+from kernelscope.workloads.program import Options
 
 BINDINGS = True  # stands for torchrun, which users have
 STEP, LOAD = b"s", b"l"
@@ -27,12 +29,12 @@ _END_LIMIT_S = 10
 class Others(object):
     """The processes of ranks 1 and up, as rank 0 sees them."""
 
-    def __init__(self, options, port):
+    def __init__(self, options: Options, port: int) -> None:
         variables = {name: value for name, value in os.environ.items() if not name.endswith("_VERBOSE")}
-        self.processes = []
+        self.processes: List[Any] = []
         atexit.register(self.close)
         for rank in range(1, options["devices"]):
-            process = subprocess.Popen(
+            process: Any = subprocess.Popen(
                 [sys.executable, "-m", "kernelscope.workloads.pytorch.ranks"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr, env=variables, bufsize=0,
             )  # fmt: skip
@@ -40,13 +42,13 @@ class Others(object):
             told = dict(options.items(), rank=rank, port=port, parent=os.getpid())
             process.stdin.write((json.dumps(told) + "\n").encode())
 
-    def wait_until_ready(self):
+    def wait_until_ready(self) -> None:
         """Wait until every rank has built its model; raise RuntimeError where one failed."""
         for rank, process in enumerate(self.processes, 1):
             if process.stdout.read(1) != _READY:
                 raise _ended(rank, process)
 
-    def tell(self, byte):
+    def tell(self, byte: bytes) -> None:
         """Tell all ranks what to do next; raise RuntimeError where one has ended."""
         for rank, process in enumerate(self.processes, 1):
             try:
@@ -54,11 +56,11 @@ class Others(object):
             except BrokenPipeError:
                 raise _ended(rank, process) from None
 
-    def ids(self):
+    def ids(self) -> List[int]:
         """Return the processes' ids."""
         return [process.pid for process in self.processes]
 
-    def close(self):
+    def close(self) -> None:
         """End the ranks: each does once its input has ended."""
         for process in self.processes:
             process.stdin.close()
@@ -71,16 +73,16 @@ class Others(object):
         self.processes = []
 
 
-def _ended(rank, process):
+def _ended(rank: int, process: Any) -> RuntimeError:
     return RuntimeError("rank %d ended with exit status %d; the log says why" % (rank, process.wait()))
 
 
-def tell_ready(options):
+def tell_ready(options: Options) -> None:
     """Tell rank 0 that this rank has built its model."""
     os.write(options["ready_fd"], _READY)
 
 
-def _end_with(parent):
+def _end_with(parent: Any) -> None:
     """Ask the kernel for SIGKILL when rank 0 ends, however that happens; it may have ended before."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -90,7 +92,7 @@ def _end_with(parent):
         sys.exit(1)
 
 
-def _told(made, batches):
+def _told(made: Any, batches: Iterator[Any]) -> Iterator[Any]:
     """Yield the next batch for each step that rank 0 begins, until it ends."""
     for byte in iter(lambda: os.read(sys.stdin.fileno(), 1), b""):
         if byte == LOAD:
@@ -99,7 +101,7 @@ def _told(made, batches):
             yield next(batches)
 
 
-def main():
+def main() -> None:
     """Be one of the other ranks."""
     with io.open(sys.stdin.fileno(), "rb", 0, closefd=False) as told:  # without a buffer, which would take the bytes that follow
         line = told.readline()

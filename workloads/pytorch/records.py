@@ -7,17 +7,19 @@ A WebDataset is a tar whose members of one name are a sample: here <number>.npy,
 import io
 import os
 import tarfile
+from typing import Any, Iterator, List
 
 import numpy
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from kernelscope.workloads.files import DataError, image_shape
+from kernelscope.workloads.networks import Network
 
 FILE = "train.tar"
 
 
-def write(folder, samples, network):
+def write(folder: str, samples: Any, network: Network) -> List[str]:
     """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
     path = os.path.join(folder, FILE)
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
@@ -35,16 +37,16 @@ def write(folder, samples, network):
 class WebDataset(IterableDataset):
     """The samples of a tar in their order, over and over: float32 images in [0, 1) of the network's shape, and classes."""
 
-    def __init__(self, path, network):
+    def __init__(self, path: str, network: Network) -> None:
         self.path, self.network = path, network
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         while True:
             read, image = 0, None
             try:
                 with tarfile.open(self.path, "r|") as tar:
                     for member in tar:
-                        content = tar.extractfile(member).read()
+                        content = tar.extractfile(member).read()  # type: ignore[union-attr]
                         if member.name.endswith(".npy"):
                             image = self.decoded(member.name, content)
                         elif member.name.endswith(".cls") and image is not None:
@@ -55,7 +57,7 @@ class WebDataset(IterableDataset):
             if not read:
                 raise DataError("%s: holds no samples; convert the data again" % self.path)
 
-    def decoded(self, name, content):
+    def decoded(self, name: str, content: bytes) -> Any:
         """Return one image as a tensor; raise ValueError where it is of another shape."""
         values = numpy.load(io.BytesIO(content), allow_pickle=False)
         if values.dtype != numpy.uint8 or values.shape != image_shape(self.network.input_shape):
@@ -63,7 +65,7 @@ class WebDataset(IterableDataset):
         return torch.from_numpy(values).reshape(self.network.input_shape).float() / 255
 
 
-def batches(program, folder, batch):
+def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
     """Yield (images, labels) as tensors on the program's device, in the layout that it chose."""
     for images, labels in DataLoader(WebDataset(os.path.join(folder, FILE), program.network), batch_size=batch):
         yield images.to(program.device, memory_format=program.memory_format), labels.to(program.device)

@@ -1,6 +1,7 @@
 """ResNet-50 on ImageNet's and on CIFAR-10's shapes, as a PyTorch user writes it."""
 
 from collections import OrderedDict
+from typing import Any
 
 from torch import nn
 
@@ -10,7 +11,7 @@ from kernelscope.workloads.pytorch.layers import Add, GlobalAveragePool
 class Bottleneck(nn.Module):
     """1x1, 3x3 and 1x1 convolutions beside a shortcut, which is a convolution itself where `project` says so."""
 
-    def __init__(self, inputs, channels, stride, project):
+    def __init__(self, inputs: int, channels: int, stride: int, project: bool) -> None:
         super(Bottleneck, self).__init__()
         self.conv1 = nn.Conv2d(inputs, channels, kernel_size=1, stride=stride, bias=False)
         self.bn1 = nn.BatchNorm2d(channels)
@@ -27,7 +28,7 @@ class Bottleneck(nn.Module):
         self.add = Add()
         self.relu3 = nn.ReLU()
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         """Return [batch, 4 * channels, height / stride, width / stride] of x [batch, inputs, height, width]."""
         y = self.relu1(self.bn1(self.conv1(x)))
         y = self.relu2(self.bn2(self.conv2(y)))
@@ -36,7 +37,7 @@ class Bottleneck(nn.Module):
         return self.relu3(self.add(y, shortcut))
 
 
-def stage(inputs, channels, count, stride):
+def stage(inputs: int, channels: int, count: int, stride: int) -> Any:
     """Return `count` blocks, of which the first has the stride and a convolution as its shortcut."""
     blocks = OrderedDict(block1=Bottleneck(inputs, channels, stride, True))
     for number in range(2, count + 1):
@@ -47,7 +48,7 @@ def stage(inputs, channels, count, stride):
 class ResNet50(nn.Sequential):
     """A stem of 64 channels, four stages of 3, 4, 6 and 3 blocks, and a dense layer."""
 
-    def __init__(self, stem, classes):
+    def __init__(self, stem: Any, classes: int) -> None:
         layers = OrderedDict(
             stem,
             stage1=stage(64, 64, 3, 1),
@@ -60,7 +61,7 @@ class ResNet50(nn.Sequential):
         super(ResNet50, self).__init__(layers)
 
 
-def resnet50():
+def resnet50() -> Any:
     """Return ResNet-50 for images [batch, 3, 224, 224]."""
     stem = OrderedDict(
         conv1=nn.Conv2d(3, 64, kernel_size=7, stride=2, padding=3, bias=False),
@@ -71,7 +72,7 @@ def resnet50():
     return ResNet50(stem, 1000)
 
 
-def resnet50_cifar10():
+def resnet50_cifar10() -> Any:
     """Return ResNet-50 for images [batch, 3, 32, 32]."""
     stem = OrderedDict(conv1=nn.Conv2d(3, 64, kernel_size=3, padding=1, bias=False), bn1=nn.BatchNorm2d(64), relu1=nn.ReLU())
     return ResNet50(stem, 10)

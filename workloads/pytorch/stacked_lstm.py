@@ -1,5 +1,7 @@
 """LSTM-32 and LSTM-64 of Shi et al. (2016), as a PyTorch user writes them: one network, over any number of steps."""
 
+from typing import Any
+
 from torch import nn
 
 
@@ -10,7 +12,7 @@ class StackedLSTM(nn.Module):
     one of num_layers=2, so that each has its own time.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super(StackedLSTM, self).__init__()
         self.lstm1 = nn.LSTM(input_size=10000, hidden_size=256, batch_first=True)
         self.lstm2 = nn.LSTM(input_size=256, hidden_size=256, batch_first=True)
@@ -19,7 +21,7 @@ class StackedLSTM(nn.Module):
             layer.bias_hh_l0.requires_grad_(False)
         self.fc1 = nn.Linear(256, 10000)
 
-    def forward(self, rows):
+    def forward(self, rows: Any) -> Any:
         """Return the logits [batch, 10000] of rows [batch, steps, 10000]."""
         sequence, _ = self.lstm1(rows)
         _, (hidden, _) = self.lstm2(sequence)

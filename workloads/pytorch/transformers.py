@@ -1,5 +1,7 @@
 """GPT-2's and BERT's blocks and ViT-S/16, as a PyTorch user writes them."""
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -10,12 +12,12 @@ from kernelscope.workloads.pytorch.layers import Add
 class Attention(nn.Module):
     """Scaled dot-product attention of several heads, over queries, keys and values that lie beside each other."""
 
-    def __init__(self, heads, causal):
+    def __init__(self, heads: int, causal: bool) -> None:
         super(Attention, self).__init__()
         self.heads = heads
         self.causal = causal
 
-    def forward(self, qkv):
+    def forward(self, qkv: Any) -> Any:
         """Return [batch, length, width] of qkv [batch, length, 3 * width]."""
         batch, length, width = qkv.shape
         query, key, value = qkv.view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
@@ -26,12 +28,12 @@ class Attention(nn.Module):
 class Tokens(nn.Module):
     """Turns an image's channels into a row of tokens, after a trained one, and adds trained positions."""
 
-    def __init__(self, count, width):
+    def __init__(self, count: int, width: int) -> None:
         super(Tokens, self).__init__()
         self.class_token = nn.Parameter(torch.zeros(width))
         self.positions = nn.Parameter(torch.zeros(count + 1, width))
 
-    def forward(self, images):
+    def forward(self, images: Any) -> Any:
         """Return [batch, 1 + height * width, channels] of images [batch, channels, height, width]."""
         patches = images.flatten(2).transpose(1, 2)
         first = self.class_token.expand(len(patches), 1, -1)
@@ -41,11 +43,11 @@ class Tokens(nn.Module):
 class Token(nn.Module):
     """One token of a row, by its number."""
 
-    def __init__(self, number):
+    def __init__(self, number: int) -> None:
         super(Token, self).__init__()
         self.number = number
 
-    def forward(self, tokens):
+    def forward(self, tokens: Any) -> Any:
         """Return [batch, width] of tokens [batch, length, width]."""
         return tokens[:, self.number]
 
@@ -53,7 +55,7 @@ class Token(nn.Module):
 class Block(nn.Module):
     """Attention and two dense layers, each beside a shortcut; normalisations stand before both, as in GPT-2 and ViT."""
 
-    def __init__(self, width, heads, causal, approximate, epsilon):
+    def __init__(self, width: int, heads: int, causal: bool, approximate: str, epsilon: float) -> None:
         super(Block, self).__init__()
         self.ln1 = nn.LayerNorm(width, eps=epsilon)
         self.qkv = nn.Linear(width, 3 * width)
@@ -66,7 +68,7 @@ class Block(nn.Module):
         self.fc2 = nn.Linear(4 * width, width)
         self.add2 = Add()
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         """Return [batch, length, width] of x of the same shape."""
         x = self.add1(self.proj(self.attention(self.qkv(self.ln1(x)))), x)
         return self.add2(self.fc2(self.gelu(self.fc1(self.ln2(x)))), x)
@@ -75,7 +77,7 @@ class Block(nn.Module):
 class BlockAfter(Block):
     """The same layers with the normalisations after both parts, as in BERT."""
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Any:
         """Return [batch, length, width] of x of the same shape."""
         x = self.ln1(self.add1(self.proj(self.attention(self.qkv(x))), x))
         return self.ln2(self.add2(self.fc2(self.gelu(self.fc1(x))), x))
@@ -84,7 +86,7 @@ class BlockAfter(Block):
 class GPT2(nn.Sequential):
     """GPT-2 small's 12 causal blocks, a normalisation, and 10 classes from the last of vectors [batch, length, 768]."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super(GPT2, self).__init__()
         for number in range(1, 13):
             self.add_module("block%d" % number, Block(768, 12, causal=True, approximate="tanh", epsilon=1e-5))
@@ -96,7 +98,7 @@ class GPT2(nn.Sequential):
 class BERTBase(nn.Sequential):
     """BERT-base's 12 blocks, and 2 classes from the first of vectors [batch, length, 768]."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super(BERTBase, self).__init__()
         for number in range(1, 13):
             self.add_module("block%d" % number, BlockAfter(768, 12, causal=False, approximate="none", epsilon=1e-12))
@@ -107,7 +109,7 @@ class BERTBase(nn.Sequential):
 class ViTS16(nn.Sequential):
     """ViT-S/16: patches of 16x16 of images [batch, 3, 224, 224], 12 blocks, and 1,000 classes from the trained token."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super(ViTS16, self).__init__()
         self.patch = nn.Conv2d(3, 384, kernel_size=16, stride=16)
         self.tokens = Tokens(14 * 14, 384)

@@ -1,5 +1,7 @@
 """VGG-16 on ImageNet's and on CIFAR-10's shapes, as a PyTorch user writes it."""
 
+from typing import Any
+
 from torch import nn
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and number of convolutions
@@ -8,7 +10,7 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and numbe
 class VGG16(nn.Sequential):
     """Thirteen 3x3 convolutions and three dense layers; `size` is the height of what gets flattened."""
 
-    def __init__(self, size, units, classes):
+    def __init__(self, size: int, units: int, classes: int) -> None:
         super(VGG16, self).__init__()
         inputs = 3
         for stage, (channels, count) in enumerate(STAGES, 1):
@@ -27,11 +29,11 @@ class VGG16(nn.Sequential):
         self.fc3 = nn.Linear(units, classes)
 
 
-def vgg16():
+def vgg16() -> Any:
     """Return VGG-16 for images [batch, 3, 224, 224]."""
     return VGG16(7, 4096, 1000)
 
 
-def vgg16_cifar10():
+def vgg16_cifar10() -> Any:
     """Return VGG-16 for images [batch, 3, 32, 32]."""
     return VGG16(1, 512, 10)

@@ -1,22 +1,24 @@
 """AlexNet in one column, for 224x224x3 and for 32x32x3 images, as a Keras user writes it."""
 
+from typing import Any, Sequence
+
 import keras
 from keras import layers
 
 
-def alexnet(dropout):
+def alexnet(dropout: bool) -> Any:
     """Return the model for ImageNet's shapes; dropout: whether its dropout layers drop anything in training."""
     first = [layers.ZeroPadding2D(2, name="conv1_pad"), layers.Conv2D(64, 11, strides=4, name="conv1")]
     return _sequential("alexnet", (224, 224, 3), first, 3, (4096, 4096, 1000), dropout)
 
 
-def alexnet_cifar10(dropout):
+def alexnet_cifar10(dropout: bool) -> Any:
     """Return the model for CIFAR-10's shapes; dropout: whether its dropout layers drop anything in training."""
     first = [layers.Conv2D(64, 3, padding="same", name="conv1")]
     return _sequential("alexnet_cifar10", (32, 32, 3), first, 2, (1024, 1024, 10), dropout)
 
 
-def _sequential(name, shape, first, pool, dense, dropout):
+def _sequential(name: str, shape: Sequence[int], first: Any, pool: int, dense: Any, dropout: bool) -> Any:
     rate = 0.5 if dropout else 0.0
     return keras.Sequential(
         [

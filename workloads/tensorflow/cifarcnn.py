@@ -1,10 +1,12 @@
 """The CIFAR-10 network of the comparison of eleven frameworks, for 32x32x3 images, as a Keras user writes it."""
 
+from typing import Any
+
 import keras
 from keras import layers
 
 
-def cifarcnn(dropout):
+def cifarcnn(dropout: bool) -> Any:
     """Return the model; dropout: whether its dropout layers drop anything in training."""
     convolution_rate, dense_rate = (0.25, 0.5) if dropout else (0.0, 0.0)
     return keras.Sequential(

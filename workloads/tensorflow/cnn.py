@@ -1,10 +1,12 @@
 """The Keras CIFAR-10 example network for 32x32x3 images, as a Keras user writes it."""
 
+from typing import Any
+
 import keras
 from keras import layers
 
 
-def cnn(dropout):
+def cnn(dropout: bool) -> Any:
     """Return the model; dropout: whether its dropout layers drop anything in training."""
     convolution_rate, dense_rate = (0.25, 0.5) if dropout else (0.0, 0.0)
     return keras.Sequential(

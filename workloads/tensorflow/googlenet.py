@@ -1,5 +1,7 @@
 """GoogLeNet for 224x224x3 and for 32x32x3 images, as a Keras user writes it."""
 
+from typing import Any, Sequence
+
 import keras
 from keras import layers
 
@@ -19,7 +21,7 @@ BLOCKS = (
 )
 
 
-def googlenet(dropout):
+def googlenet(dropout: bool) -> Any:
     """Return the model for ImageNet's shapes; dropout: whether its dropout layer drops anything in training."""
     images = layers.Input((224, 224, 3))
     x = layers.ZeroPadding2D(3, name="conv1_pad")(images)
@@ -34,7 +36,7 @@ def googlenet(dropout):
     return keras.Model(images, _blocks(x, 1000, dropout), name="googlenet")
 
 
-def googlenet_cifar10(dropout):
+def googlenet_cifar10(dropout: bool) -> Any:
     """Return the model for CIFAR-10's shapes; dropout: whether its dropout layer drops anything in training."""
     images = layers.Input((32, 32, 3))
     x = layers.Conv2D(192, 3, padding="same", name="conv1")(images)
@@ -42,7 +44,7 @@ def googlenet_cifar10(dropout):
     return keras.Model(images, _blocks(x, 10, dropout), name="googlenet_cifar10")
 
 
-def _blocks(x, classes, dropout):
+def _blocks(x: Any, classes: int, dropout: bool) -> Any:
     for name, sizes in BLOCKS:
         x = _halve(x, name) if sizes is None else _inception(x, name, sizes)
     x = layers.GlobalAveragePooling2D(name="pool5")(x)
@@ -50,13 +52,13 @@ def _blocks(x, classes, dropout):
     return layers.Dense(classes, name="fc")(x)
 
 
-def _halve(x, name):
+def _halve(x: Any, name: str) -> Any:
     """Pool by 3x3 windows that reach over every edge by one pixel; zeros do no harm after a ReLU."""
     x = layers.ZeroPadding2D(1, name=name + "_pad")(x)
     return layers.MaxPooling2D(3, strides=2, name=name)(x)
 
 
-def _inception(x, name, sizes):
+def _inception(x: Any, name: str, sizes: Sequence[int]) -> Any:
     one, reduce3, three, reduce5, five, pooled = sizes
     branch1 = _convolution(x, one, 1, f"{name}_conv1", f"{name}_relu1")
     branch3 = _convolution(x, reduce3, 1, f"{name}_reduce3", f"{name}_relu_reduce3")
@@ -68,6 +70,6 @@ def _inception(x, name, sizes):
     return layers.Concatenate(name=f"{name}_concat")([branch1, branch3, branch5, branch_pool])
 
 
-def _convolution(x, channels, kernel, name, relu):
+def _convolution(x: Any, channels: int, kernel: int, name: str, relu: str) -> Any:
     x = layers.Conv2D(channels, kernel, padding="same", name=name)(x)
     return layers.Activation("relu", name=relu)(x)

@@ -1,10 +1,12 @@
 """One GRU over the 150 words of a review, as a Keras user writes it."""
 
+from typing import Any
+
 import keras
 from keras import layers
 
 
-def gru(dropout):
+def gru(dropout: bool) -> Any:
     """Return the model: the last hidden state goes into a dense layer; it has no dropout to switch off."""
     return keras.Sequential(
         [

@@ -1,10 +1,12 @@
 """LeNet-5 for 28x28x1 images, as a Keras user writes it."""
 
+from typing import Any
+
 import keras
 from keras import layers
 
 
-def lenet(dropout):
+def lenet(dropout: bool) -> Any:
     """Return the model: two convolutions with average pooling, then three dense layers; it has no dropout to switch off."""
     return keras.Sequential(
         [

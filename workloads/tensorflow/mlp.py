@@ -1,10 +1,12 @@
 """Two hidden layers with dropout over 784 inputs, as a Keras user writes it."""
 
+from typing import Any
+
 import keras
 from keras import layers
 
 
-def mlp(dropout):
+def mlp(dropout: bool) -> Any:
     """Return the model; dropout: whether its dropout layers drop anything in training."""
     rate = 0.2 if dropout else 0.0
     return keras.Sequential(

@@ -1,6 +1,8 @@
 """Which module builds a network's model; the models are those of TensorFlow and of every backend of Keras."""
 
-import importlib
+from typing import Any
+
+from kernelscope.workloads.program import builder
 
 # network: module, in which a function of the network's name builds it
 MODELS = {
@@ -28,7 +30,6 @@ MODELS = {
 }
 
 
-def build(network, dropout):
+def build(network: str, dropout: bool) -> Any:
     """Return the Keras model of the network of this name; dropout: whether its dropout layers drop anything in training."""
-    module = importlib.import_module("kernelscope.workloads.tensorflow." + MODELS[network])
-    return getattr(module, network)(dropout)
+    return builder("tensorflow", MODELS[network], network)(dropout)

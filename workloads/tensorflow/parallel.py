@@ -5,61 +5,65 @@ before it applies them. Keras divides a replica's loss by the number of replicas
 Normalisations are over a device's own share. The devices of a processor share one pool of threads.
 """
 
+from typing import Any, Iterable, Iterator
+
 import tensorflow as tf
 
+from kernelscope.workloads.networks import Array, Network
+from kernelscope.workloads.program import Batch, Options
 from kernelscope.workloads.tensorflow import program
 
 
 class Program(program.Program):
     """One network on `devices` devices of this machine; options["batch"] is shared by them."""
 
-    def __init__(self, network, options):
+    def __init__(self, network: Network, options: Options) -> None:
         refuse_records(options, "tensorflow")
         self.strategy = make_strategy(options)
         super(Program, self).__init__(network, options)
 
-    def scope(self):
+    def scope(self) -> Any:
         """Return the context in which the model is built."""
         return self.strategy.scope()
 
-    def train_replica(self, images, labels):
+    def train_replica(self, images: Any, labels: Any) -> Any:
         """Forward, backward and update for one device's share of a batch; return its part of the mean loss."""
         return program.Program.train_step.python_function(self, images, labels)
 
     @tf.function
-    def train_step(self, images, labels):
+    def train_step(self, images: Any, labels: Any) -> Any:
         """Forward, backward and update for one batch; return its mean loss."""
         losses = self.strategy.run(self.train_replica, args=(images, labels))
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
-    def infer_replica(self, images):
+    def infer_replica(self, images: Any) -> Any:
         """Return the logits of one device's share of a batch in inference mode."""
         return program.Program.infer_step.python_function(self, images)
 
     @tf.function
-    def infer_step(self, images):
+    def infer_step(self, images: Any) -> Any:
         """Return the logits of one batch in inference mode."""
         logits = self.strategy.run(self.infer_replica, args=(images,))
         return tf.concat(self.strategy.experimental_local_results(logits), axis=0)
 
-    def stream(self, host_batches):
+    def stream(self, host_batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield each host batch as tensors on the devices, a share on each."""
         for images, labels in host_batches:
             yield shares(self.strategy, images), shares(self.strategy, labels)
 
-    def outputs(self, images):
+    def outputs(self, images: Any) -> Array:
         """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
         fed, _ = next(self.stream(self.prepare([(images, images)])))
         return self.infer_step(fed).numpy()
 
 
-def refuse_records(options, framework):
+def refuse_records(options: Options, framework: str) -> None:
     """Raise ValueError where batches come from the framework's own records, whole."""
     if options.get("loader") == "records":
         raise ValueError("%s: a loader of records on several devices is not supported" % framework)
 
 
-def make_strategy(options):
+def make_strategy(options: Options) -> Any:
     """Return the strategy that copies a model to the first of a machine's devices; raises ValueError for too few.
 
     The processor is divided into as many devices, which only works before TensorFlow is first used.
@@ -76,7 +80,7 @@ def make_strategy(options):
     return tf.distribute.MirroredStrategy(found)
 
 
-def shares(strategy, values):
+def shares(strategy: Any, values: Any) -> Any:
     """Return a batch as what each replica has of it, in the batch's order."""
     parts = tf.split(values, strategy.num_replicas_in_sync)
     return strategy.experimental_distribute_values_from_function(lambda context: parts[context.replica_id_in_sync_group])

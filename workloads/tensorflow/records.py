@@ -4,16 +4,18 @@ A record is a tf.train.Example with `image`, the bytes of uint8 [height, width, 
 """
 
 import os
+from typing import Any, Iterator, List
 
 import numpy
 import tensorflow as tf
 
 from kernelscope.workloads.files import DataError, image_shape
+from kernelscope.workloads.networks import Network
 
 FILE = "train.tfrecord"
 
 
-def write(folder, samples, network):
+def write(folder: str, samples: Any, network: Network) -> List[str]:
     """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
     path = os.path.join(folder, FILE)
     with tf.io.TFRecordWriter(path) as writer:
@@ -26,13 +28,13 @@ def write(folder, samples, network):
     return [path]
 
 
-def dataset(network, path, batch):
+def dataset(network: Network, path: str, batch: int) -> Any:
     """Return batches of (images, labels) in the file's order, over and over: float32 in [0, 1), channels last."""
     channels, height, width = image_shape(network.input_shape)
     shape = (height, width, channels) if len(network.input_shape) == 3 else network.input_shape
     features = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
 
-    def decoded(record):
+    def decoded(record: Any) -> Any:
         sample = tf.io.parse_single_example(record, features)
         image = tf.reshape(tf.io.decode_raw(sample["image"], tf.uint8), shape)
         return tf.cast(image, tf.float32) / 255.0, sample["label"]
@@ -41,7 +43,7 @@ def dataset(network, path, batch):
     return records.repeat().batch(batch).prefetch(tf.data.AUTOTUNE)
 
 
-def batches(program, folder, batch):
+def batches(program: Any, folder: str, batch: int) -> Iterator[Any]:
     """Yield (images, labels) as tensors on the program's device."""
     path = os.path.join(folder, FILE)
     try:

@@ -1,12 +1,14 @@
 """ResNet-50 for 224x224x3 and for 32x32x3 images, as a Keras user writes it."""
 
+from typing import Any
+
 import keras
 from keras import layers
 
 STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels and number of blocks
 
 
-def resnet50(dropout):
+def resnet50(dropout: bool) -> Any:
     """Return the model for ImageNet's shapes; it has no dropout to switch off."""
     images = layers.Input((224, 224, 3))
     x = layers.ZeroPadding2D(3, name="conv1_pad")(images)
@@ -18,7 +20,7 @@ def resnet50(dropout):
     return keras.Model(images, _stages(x, 1000), name="resnet50")
 
 
-def resnet50_cifar10(dropout):
+def resnet50_cifar10(dropout: bool) -> Any:
     """Return the model for CIFAR-10's shapes; it has no dropout to switch off."""
     images = layers.Input((32, 32, 3))
     x = layers.Conv2D(64, 3, padding="same", use_bias=False, name="conv1")(images)
@@ -27,7 +29,7 @@ def resnet50_cifar10(dropout):
     return keras.Model(images, _stages(x, 10), name="resnet50_cifar10")
 
 
-def _stages(x, classes):
+def _stages(x: Any, classes: int) -> Any:
     for stage, (channels, count) in enumerate(STAGES, 1):
         for number in range(1, count + 1):
             stride = 2 if number == 1 and stage > 1 else 1
@@ -36,7 +38,7 @@ def _stages(x, classes):
     return layers.Dense(classes, name="fc")(x)
 
 
-def _bottleneck(x, name, channels, stride, project):
+def _bottleneck(x: Any, name: str, channels: int, stride: int, project: bool) -> Any:
     shortcut = x
     if project:
         shortcut = layers.Conv2D(4 * channels, 1, strides=stride, use_bias=False, name=f"{name}_shortcut")(x)
@@ -53,5 +55,5 @@ def _bottleneck(x, name, channels, stride, project):
     return layers.Activation("relu", name=f"{name}_relu3")(x)
 
 
-def _normalise(x, name):
+def _normalise(x: Any, name: str) -> Any:
     return layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=name)(x)

@@ -1,5 +1,7 @@
 """Transformers of GPT-2 small's, BERT-base's and ViT-S/16's shape, as a Keras user writes them."""
 
+from typing import Any
+
 import keras
 from keras import layers, ops
 
@@ -9,12 +11,12 @@ BLOCKS = 12
 class Attention(layers.Layer):
     """Scaled dot-product attention over queries, keys and values that lie beside each other in the last dimension."""
 
-    def __init__(self, heads, causal, **options):
+    def __init__(self, heads: int, causal: bool, **options: Any) -> None:
         super().__init__(**options)
         self.heads = heads
         self.causal = causal
 
-    def call(self, qkv):
+    def call(self, qkv: Any) -> Any:
         """Return what the values add up to for each query: [batch, tokens, 3 * width] -> [batch, tokens, width]."""
         tokens, width = qkv.shape[1], qkv.shape[2] // 3
         parts = ops.split(qkv, 3, axis=-1)
@@ -26,13 +28,13 @@ class Attention(layers.Layer):
 class Tokens(layers.Layer):
     """Makes an image's pixels a row of tokens behind a trained one, and adds trained positions."""
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         """Make the trained token and the positions for images of this shape."""
         _, height, width, channels = input_shape
         self.class_token = self.add_weight(shape=(channels,), name="class_token")
         self.positions = self.add_weight(shape=(height * width + 1, channels), name="positions")
 
-    def call(self, images):
+    def call(self, images: Any) -> Any:
         """Return the tokens: [batch, height, width, channels] -> [batch, height * width + 1, channels]."""
         count, channels = self.positions.shape
         patches = ops.reshape(images, (-1, count - 1, channels))
@@ -43,16 +45,16 @@ class Tokens(layers.Layer):
 class Token(layers.Layer):
     """Keeps one token of a row."""
 
-    def __init__(self, position, **options):
+    def __init__(self, position: int, **options: Any) -> None:
         super().__init__(**options)
         self.position = position
 
-    def call(self, tokens):
+    def call(self, tokens: Any) -> Any:
         """Return the token: [batch, tokens, width] -> [batch, width]."""
         return tokens[:, self.position]
 
 
-def gpt2(dropout):
+def gpt2(dropout: bool) -> Any:
     """Return causal blocks that normalise first, over 128 vectors of 768; they have no dropout to switch off."""
     vectors = layers.Input((128, 768))
     x = vectors
@@ -63,7 +65,7 @@ def gpt2(dropout):
     return keras.Model(vectors, layers.Dense(10, name="head")(x), name="gpt2")
 
 
-def bert_base(dropout):
+def bert_base(dropout: bool) -> Any:
     """Return blocks that normalise last, over 128 vectors of 768; they have no dropout to switch off."""
     vectors = layers.Input((128, 768))
     x = vectors
@@ -73,7 +75,7 @@ def bert_base(dropout):
     return keras.Model(vectors, layers.Dense(2, name="head")(x), name="bert_base")
 
 
-def vit_s16(dropout):
+def vit_s16(dropout: bool) -> Any:
     """Return blocks that normalise first, over 224x224x3 images' patches; they have no dropout to switch off."""
     images = layers.Input((224, 224, 3))
     x = layers.Conv2D(384, 16, strides=16, name="patch")(images)
@@ -85,33 +87,33 @@ def vit_s16(dropout):
     return keras.Model(images, layers.Dense(1000, name="head")(x), name="vit_s16")
 
 
-def gelu_by_tanh(x):
+def gelu_by_tanh(x: Any) -> Any:
     """GPT-2's approximation of GELU."""
     return keras.activations.gelu(x, approximate=True)
 
 
-def _block_before(x, name, heads, causal, gelu, epsilon):
+def _block_before(x: Any, name: str, heads: int, causal: bool, gelu: Any, epsilon: float) -> Any:
     normalised = layers.LayerNormalization(epsilon=epsilon, name=f"{name}_ln1")(x)
     x = layers.Add(name=f"{name}_add1")([_attend(normalised, name, heads, causal), x])
     normalised = layers.LayerNormalization(epsilon=epsilon, name=f"{name}_ln2")(x)
     return layers.Add(name=f"{name}_add2")([_feed_forward(normalised, name, gelu), x])
 
 
-def _block_after(x, name, heads):
+def _block_after(x: Any, name: str, heads: int) -> Any:
     x = layers.Add(name=f"{name}_add1")([_attend(x, name, heads, causal=False), x])
     x = layers.LayerNormalization(epsilon=1e-12, name=f"{name}_ln1")(x)
     x = layers.Add(name=f"{name}_add2")([_feed_forward(x, name, "gelu"), x])
     return layers.LayerNormalization(epsilon=1e-12, name=f"{name}_ln2")(x)
 
 
-def _attend(x, name, heads, causal):
+def _attend(x: Any, name: str, heads: int, causal: bool) -> Any:
     width = x.shape[-1]
     x = layers.Dense(3 * width, name=f"{name}_qkv")(x)
     x = Attention(heads, causal, name=f"{name}_attention")(x)
     return layers.Dense(width, name=f"{name}_proj")(x)
 
 
-def _feed_forward(x, name, gelu):
+def _feed_forward(x: Any, name: str, gelu: Any) -> Any:
     width = x.shape[-1]
     x = layers.Dense(4 * width, name=f"{name}_fc1")(x)
     x = layers.Activation(gelu, name=f"{name}_gelu")(x)

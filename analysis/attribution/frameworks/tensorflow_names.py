@@ -133,7 +133,7 @@ class GraphNames:
 
 
 class RecordedNames:
-    """Resolves names by what was noted when their graphs were made (tracer.inside.profiling.adapters.tensorflow_graphs).
+    """Resolves names by what was noted when their graphs were made (tracer.inside.frameworks.tensorflow.graphs).
 
     functions: {concrete function: {"function", "scopes", "operators", "fused", "calls"}}. Where a function was made several times
     and it is not known which of them ran, only what all of them agree on counts. What no scope tells is the function's, as one

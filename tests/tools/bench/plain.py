@@ -12,6 +12,7 @@ import sys
 import time
 import types
 
+from kernelscope.tracer.inside import frameworks
 from kernelscope.workloads import data, networks
 
 
@@ -21,8 +22,7 @@ def main(path):
         spec = json.load(file)
     commands, answers = os.fdopen(spec["commands_fd"], "r"), os.fdopen(spec["answers_fd"], "w")
     network = networks.get(spec["network"])
-    hooks = importlib.import_module("kernelscope.tracer.inside.hooks." + spec["framework"])
-    hooks.Hooks(spec, types.SimpleNamespace()).configure()  # the same threads
+    frameworks.hooks(spec["framework"])(spec, types.SimpleNamespace()).configure()  # the same threads
     program = importlib.import_module("kernelscope.workloads." + spec["framework"] + ".program").Program(network, spec)
     program.load(networks.initial_weights(network, spec["seed"]))
     host = data.batches(network, spec["batch"], spec["seed"], spec["batches"], None)

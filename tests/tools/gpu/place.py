@@ -141,7 +141,7 @@ def _side(name: str, pythons: Mapping[str, str], device: str) -> Side:
     if pythons:
         return Side(name, None, "no interpreter of it was given with --python")
     if device == "cuda" and "cuda" not in recipes.variants(name):
-        return Side(name, None, "there is no CUDA build of it for today's GPUs and Pythons, see workloads/environments")
+        return Side(name, None, "there is no CUDA build of it for today's GPUs and Pythons")
     ready = environments.find(name, "cuda" if device == "cuda" else None)
     missing = f"not set up: run `kernelscope env create {name}`" + (" on this machine with a GPU" if device == "cuda" else "")
     return Side(name, ready, None if ready else missing)

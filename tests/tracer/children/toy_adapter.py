@@ -6,11 +6,13 @@ import sys
 import time
 import types
 
+from kernelscope.tracer.inside import frameworks
 from kernelscope.tracer.inside.clock import now_ns
-from kernelscope.tracer.inside.profiling import adapters, recording
+from kernelscope.tracer.inside.frameworks.script import Base
+from kernelscope.tracer.inside.profiling import recording
 
 
-class Adapter(adapters.Base):
+class Adapter(Base):
     """Tells steps; puts a range around the layer; its libraries print a line of oneDNN's when told to."""
 
     framework = "pytorch"
@@ -59,10 +61,10 @@ _ends = []  # when each end of a step was told, and when that call was over
 
 def install():
     """Make the framework known and imported."""
-    module = types.ModuleType(adapters.__name__ + ".toy")
+    module = types.ModuleType(frameworks.__name__ + ".toy")
     module.Adapter = Adapter
     sys.modules[module.__name__] = module
-    adapters.REGISTRY["toy"] = "toy"
+    frameworks.SCRIPTS["toy"] = "toy"
     recording.of(os.environ["KERNELSCOPE_PROFILE"]).imported("toy")
 
 

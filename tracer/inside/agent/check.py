@@ -13,9 +13,11 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.disclosure import Hiding
+from kernelscope.tracer.inside.frameworks import described
 
 SCHEMA = "kernelscope/gpu-check/1"
 FILE = "check.json"
@@ -25,18 +27,6 @@ PERIODS_S = 3.0
 SAMPLES = 20
 SAMPLE_PAUSE_S = 0.1
 
-# What must import for a framework to be tried; keras-torch is Keras on PyTorch
-MODULES = {
-    "pytorch": ("torch",),
-    "tensorflow": ("tensorflow",),
-    "mxnet": ("mxnet",),
-    "cntk": ("cntk",),
-    "jax": ("jax",),
-    "keras-torch": ("keras", "torch"),
-    "keras-tensorflow": ("keras", "tensorflow"),
-    "keras-jax": ("keras", "jax"),
-    "cudnn": ("cudnn",),
-}
 _SEEN = "import json; from kernelscope.tracer.inside import cuda_devices; print(json.dumps(cuda_devices.seen()))"
 
 
@@ -51,15 +41,25 @@ class Checks(object):
     report: called with one line for each check.
     """
 
-    def __init__(self, folder, packed, root, frameworks, version, steps, limit_s, report):
+    def __init__(
+        self,
+        folder: str,
+        packed: str,
+        root: str,
+        frameworks: Sequence[str],
+        version: str,
+        steps: int,
+        limit_s: float,
+        report: Callable[[str], None],
+    ) -> None:
         self.folder, self.packed, self.root, self.frameworks = folder, packed, root, frameworks
         self.steps, self.limit_s, self.report = steps, limit_s, report
         self.source = nvml.NvmlSource()
-        self.results = []
+        self.results: List[Dict[str, Any]] = []
         self.machine = dict(machine.describe(), nvml=self.source.facts())
         self.versions = {"kernelscope": version, "python": platform.python_version()}
 
-    def run(self):
+    def run(self) -> int:
         """Do all of them; return how many failed."""
         self._do("NVML fields", "agent", self.nvml_fields)
         self._do("NVML update periods", "agent", self.nvml_periods)
@@ -73,7 +73,7 @@ class Checks(object):
         self._do("fault: no visible device", "agent", self.no_visible_device)
         return sum(result["outcome"] == FAILED for result in self.results)
 
-    def _do(self, check, subject, function):
+    def _do(self, check: str, subject: str, function: Callable[[], Tuple[Dict[str, Any], List[str]]]) -> None:
         began = time.time()
         measured, reasons = {}, []
         try:
@@ -88,7 +88,7 @@ class Checks(object):
         self.report("%s: %s: %s%s" % (check, subject, outcome, ": " + reasons[0] if reasons else ""))
         self._write()
 
-    def _write(self):
+    def _write(self) -> None:
         path = os.path.join(self.folder, FILE)
         created = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         content = {"schema": SCHEMA, "created": created, "machine": self.machine, "versions": self.versions}
@@ -96,11 +96,11 @@ class Checks(object):
             json.dump(Hiding().of(dict(content, results=self.results)), out, indent=1)
         os.replace(path + ".new", path)
 
-    def _need_gpu(self):
+    def _need_gpu(self) -> None:
         if self.source.unavailable:
             raise NotRun("no GPU (%s)" % self.source.unavailable)
 
-    def _command(self, command, variables=None):
+    def _command(self, command: List[str], variables: Optional[Dict[str, str]] = None) -> Tuple[int, str, str]:
         """Return (exit status, stdout, stderr) of a command; end it, with all that it started, when its time is over."""
         environment = dict(os.environ, PYTHONPATH=self.root, PYTHONDONTWRITEBYTECODE="1")
         environment.update(variables or {})
@@ -118,7 +118,7 @@ class Checks(object):
                 process.communicate()
         return process.returncode, out, err
 
-    def nvml_fields(self):
+    def nvml_fields(self) -> Tuple[Dict[str, Any], List[str]]:
         """Power, energy and memory must be offered; the rest is stated."""
         self._need_gpu()
         facts = self.source.facts()
@@ -130,7 +130,7 @@ class Checks(object):
             wrong += ["%s does not offer %s" % (gpu["device"], name) for name in needed]
         return measured, wrong
 
-    def nvml_periods(self):
+    def nvml_periods(self) -> Tuple[Dict[str, Any], List[str]]:
         """Median time between changes of power and of the energy counter, while they are asked as fast as possible."""
         self._need_gpu()
         measured, wrong = {}, []
@@ -140,7 +140,7 @@ class Checks(object):
                 wrong.append("%s: power changed too seldom in %g s" % (found["device"], PERIODS_S))
         return measured, wrong
 
-    def sampling(self):
+    def sampling(self) -> Tuple[Dict[str, Any], List[str]]:
         """Sample for two seconds and state the range of each metric."""
         self._need_gpu()
         seen = {}
@@ -152,7 +152,7 @@ class Checks(object):
         energy = [name for name in measured if name.endswith("gpu_energy_j") and measured[name][0] > measured[name][1]]
         return measured, ["%s went backwards" % name for name in energy] + ([] if seen else ["nothing was sampled"])
 
-    def visible_devices(self):
+    def visible_devices(self) -> Tuple[Dict[str, Any], List[str]]:
         """What CUDA shows a process must be what CUDA_VISIBLE_DEVICES names, known by NVML's UUID."""
         self._need_gpu()
         first = self.source.facts()["gpus"][0]
@@ -169,13 +169,13 @@ class Checks(object):
                 wrong.append("CUDA_VISIBLE_DEVICES=%s shows %s" % (asked, shown))
         return measured, wrong
 
-    def _shown(self, variables):
+    def _shown(self, variables: Dict[str, str]) -> List[Any]:
         status, out, err = self._command([sys.executable, "-c", _SEEN], variables)
         if status:
             raise RuntimeError((err.strip().splitlines() or ["exit status %d" % status])[-1])
         return [device["uuid"] for device in json.loads(out.splitlines()[-1])]
 
-    def cupti_check(self):
+    def cupti_check(self) -> Tuple[Dict[str, Any], List[str]]:
         """What was launched must be what CUPTI recorded (see cupti_check)."""
         self._need_gpu()
         if importlib.util.find_spec("cupti") is None:
@@ -185,10 +185,10 @@ class Checks(object):
         measured = dict(line.split(": ", 1) for line in out.splitlines() if ": " in line)
         return measured, [] if not status else [text for text in (out.strip(), err.strip()) if text] or ["status %d" % status]
 
-    def record(self, framework, collector):
+    def record(self, framework: str, collector: str) -> Tuple[Dict[str, Any], List[str]]:
         """Record lenet; what the folder holds is judged where it is analysed."""
         self._need_gpu()
-        missing = [name for name in MODULES.get(framework, (framework,)) if importlib.util.find_spec(name) is None]
+        missing = [name for name in described(framework).imports if importlib.util.find_spec(name) is None]
         if missing:
             raise NotRun("this interpreter has no module %s" % missing[0])
         if collector == "cupti" and importlib.util.find_spec("cupti") is None:
@@ -200,10 +200,10 @@ class Checks(object):
         measured = {"folder": folder, "exit status": status}
         return measured, [] if not status else [_last(err)]
 
-    def no_visible_device(self):
+    def no_visible_device(self) -> Tuple[Dict[str, Any], List[str]]:
         """A run that is to use a GPU and sees none must fail with one line and leave a readable folder."""
         self._need_gpu()
-        there = [name for name in self.frameworks if all(importlib.util.find_spec(m) for m in MODULES.get(name, (name,)))]
+        there = [name for name in self.frameworks if all(importlib.util.find_spec(m) for m in described(name).imports)]
         if not there:
             raise NotRun("this interpreter has no framework")
         folder = os.path.join("runs", "no-visible-device")
@@ -217,6 +217,6 @@ class Checks(object):
         return {"framework": there[0], "exit status": status, "message": _last(err)}, wrong
 
 
-def _last(text):
+def _last(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line.strip()]
     return lines[-1] if lines else "it said nothing"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any, Dict
 
 MODULE = "kernelscope.tracer.inside.child"
 
@@ -18,7 +19,7 @@ class ChildError(Exception):
 class ChildProcess(object):
     """A started child; its stdout and stderr go to child.log in its folder."""
 
-    def __init__(self, spec, folder, variables, timeout_s):
+    def __init__(self, spec: Dict[str, Any], folder: str, variables: Dict[str, str], timeout_s: float) -> None:
         self.name = "%s, %s pass" % (spec["framework"], spec["pass"])
         self.log = os.path.join(folder, "child.log")
         self.timeout_s = timeout_s
@@ -39,7 +40,7 @@ class ChildProcess(object):
             os.close(answers_write)
         self.pid = self._process.pid
 
-    def tell(self, **command):
+    def tell(self, **command: Any) -> Dict[str, Any]:
         """Send a command and return its answer; raise ChildError when the child fails, dies or does not answer in time."""
         try:
             os.write(self._commands, (json.dumps(command) + "\n").encode())
@@ -47,7 +48,7 @@ class ChildProcess(object):
             raise self._died() from None
         return self.answer()
 
-    def answer(self):
+    def answer(self) -> Dict[str, Any]:
         """Wait for the next answer."""
         message = json.loads(self._line().decode("utf8"))
         if message["event"] == "error":
@@ -55,7 +56,7 @@ class ChildProcess(object):
             raise ChildError("%s: %s (log: %s)" % (self.name, message["message"], self.log))
         return message
 
-    def _line(self):
+    def _line(self) -> bytes:
         deadline = time.time() + self.timeout_s
         while b"\n" not in self._buffer:
             if not select.select([self._answers], [], [], max(0.0, deadline - time.time()))[0]:
@@ -69,7 +70,7 @@ class ChildProcess(object):
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
 
-    def _died(self):
+    def _died(self) -> "ChildError":
         code = self._process.wait()
         how = "exit status %d" % code if code >= 0 else "signal %s" % signal.Signals(-code).name
         with open(self.log, "rb") as log:
@@ -77,7 +78,7 @@ class ChildProcess(object):
         self.stop()
         return ChildError("%s: ended with %s%s (log: %s)" % (self.name, how, ": " + tail[-1] if tail else "", self.log))
 
-    def stop(self):
+    def stop(self) -> None:
         """End the child with its own children; what it wrote stays."""
         if self._process.poll() is None:
             try:
@@ -90,7 +91,7 @@ class ChildProcess(object):
                 os.close(descriptor)
         self._commands = self._answers = -1
 
-    def finish(self):
+    def finish(self) -> None:
         """Let the child write what is left and end by itself; a framework that hangs at its exit is ended."""
         self.tell(do="finish")
         try:

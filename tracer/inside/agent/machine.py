@@ -2,9 +2,10 @@
 
 import os
 import platform
+from typing import Any, Dict, List, Optional, Tuple
 
 
-def describe():
+def describe() -> Dict[str, Any]:
     """Return processor, threads, memory and system, with the keys of run.json; what /proc does not tell is None."""
     names, cores = [], set()
     physical = None
@@ -33,11 +34,11 @@ def describe():
 class CpuSource(object):
     """Samples each core's busy share since the sample before, and one process's resident memory and threads."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._before = core_times()
         self._page = os.sysconf("SC_PAGE_SIZE")
 
-    def sample(self, pid):
+    def sample(self, pid: int) -> List[Tuple[str, float, Optional[int]]]:
         """Return [(metric, value, core, device)] of now; the process's only with a `pid`."""
         now, before = core_times(), self._before
         self._before = now
@@ -50,18 +51,18 @@ class CpuSource(object):
             rows += self._process(pid)
         return rows
 
-    def _process(self, pid):
+    def _process(self, pid: int) -> List[Tuple[str, float, Optional[int]]]:
         for line in _lines("/proc/%d/statm" % pid):
             resident = int(line.split()[1]) * self._page
             return [("resident_bytes", resident, None, None), ("threads", len(os.listdir("/proc/%d/task" % pid)), None, None)]
         return []
 
-    def describe(self):
+    def describe(self) -> Dict[str, Any]:
         """Say what this source is."""
         return {"source": "/proc", "cores": len(self._before)}
 
 
-def core_times():
+def core_times() -> Dict[int, Tuple[int, int]]:
     """Return {core: (idle, total)} in the kernel's ticks; waiting for a disk counts as idle."""
     found = {}
     for line in _lines("/proc/stat"):
@@ -72,7 +73,7 @@ def core_times():
     return found
 
 
-def _lines(path):
+def _lines(path: str) -> List[str]:
     """Return the lines of a file of /proc; none where it is not there."""
     try:
         with open(path, encoding="utf8", errors="replace") as file:

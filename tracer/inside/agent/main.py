@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from typing import Any, Dict, NoReturn
 
 from kernelscope.tracer.inside.agent import check, nvml, profile
 from kernelscope.tracer.inside.agent.child_process import ChildError
@@ -24,12 +25,12 @@ class UsageError(Exception):
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         sys.stderr.write("%s: error: %s (see %s --help)\n" % (self.prog, message, self.prog))
         raise SystemExit(2)
 
 
-def parser():
+def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     top = _Parser(prog="agent.pyz", description="Record with the interpreter that runs this file.", epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="show the version of kernelscope that made this file")
@@ -62,13 +63,13 @@ def parser():
     return top
 
 
-def _positive(text):
+def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError("%r is not a whole number above 0" % text)
     return int(text)
 
 
-def main(packed):
+def main(packed: str) -> int:
     """Run the command line of the packed file at `packed`; return the exit status."""
     arguments = parser().parse_args()
     with zipfile.ZipFile(packed) as archive:
@@ -101,12 +102,12 @@ def main(packed):
         shutil.rmtree(unpacked, ignore_errors=True)
 
 
-def _said(error, status):
+def _said(error: str, status: int) -> int:
     sys.stderr.write("kernelscope: error: %s\n" % error)
     return status
 
 
-def _run(arguments, about, unpacked):
+def _run(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: bool) -> int:
     if arguments.network not in about["networks"]:
         raise UsageError("unknown workload %r; known: %s" % (arguments.network, ", ".join(about["networks"])))
     if arguments.framework not in about["frameworks"]:
@@ -126,7 +127,7 @@ def _run(arguments, about, unpacked):
     return 0
 
 
-def _profile(arguments, about, unpacked):
+def _profile(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: bool) -> int:
     asked = profile.command(arguments)
     if not asked:
         raise UsageError("no command; write it behind --: python agent.pyz profile -- train.py")
@@ -135,7 +136,7 @@ def _profile(arguments, about, unpacked):
     return profile.run(arguments, asked, folder, unpacked, about["kernelscope"])
 
 
-def _check(arguments, about, unpacked, packed):
+def _check(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: bool, packed: str) -> int:
     frameworks = about["frameworks"]
     if arguments.frameworks is not None:
         asked = [name.strip() for name in arguments.frameworks.split(",") if name.strip()]
@@ -154,14 +155,14 @@ def _check(arguments, about, unpacked, packed):
     return 1 if failed else 0
 
 
-def _make_folder(folder):
+def _make_folder(folder: str) -> None:
     if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError("%s: not an empty folder; name another one" % folder)
     if not os.path.isdir(folder):
         os.makedirs(folder)
 
 
-def _options(arguments):
+def _options(arguments: argparse.Namespace) -> Dict[str, Any]:
     device = arguments.device
     if device != "cpu":
         missing = nvml.NvmlSource().unavailable
@@ -177,6 +178,6 @@ def _options(arguments):
     return options
 
 
-def _progress(line):
+def _progress(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -6,6 +6,7 @@ are those of nvml.h, which keeps them for good under their versioned names.
 
 import ctypes
 import time
+from typing import Any, Dict, Iterator, List, Optional
 
 from kernelscope.tracer.inside.clock import now_ns
 
@@ -43,10 +44,10 @@ class _Field(ctypes.Structure):
 class NvmlSource(object):
     """Samples every GPU that the driver shows; `unavailable` says why there is none."""
 
-    def __init__(self):
-        self.unavailable = None
-        self._devices = []
-        self._library = None
+    def __init__(self) -> None:
+        self.unavailable: Optional[str] = None
+        self._devices: List[Any] = []
+        self._library: Any = None
         try:
             self._library = ctypes.CDLL("libnvidia-ml.so.1")
         except OSError:
@@ -65,7 +66,7 @@ class NvmlSource(object):
         if not self._devices:
             self.unavailable = "NVML sees no GPU"
 
-    def sample(self, pid):
+    def sample(self, pid: int) -> List[Any]:
         """Return [(metric, value, core, device)] of now; what a GPU does not offer is left out."""
         del pid
         return [
@@ -75,7 +76,7 @@ class NvmlSource(object):
             if value is not None
         ]
 
-    def facts(self):
+    def facts(self) -> Dict[str, Any]:
         """Return the driver's version, the CUDA that it serves, and what each GPU is and offers; what is not told is None."""
         version, cuda = ctypes.create_string_buffer(96), ctypes.c_int()
         told = not self.unavailable and self._library.nvmlSystemGetDriverVersion(version, len(version)) == _SUCCESS
@@ -88,7 +89,7 @@ class NvmlSource(object):
             "gpus": [dict(self._facts(index, handle), **self._abilities(handle)) for index, handle in self._devices],
         }
 
-    def _abilities(self, handle):
+    def _abilities(self, handle: Any) -> Dict[str, Any]:
         """Return which metrics a GPU answers and which it does not, its compute capability, memory, address and MIG mode."""
         answers = dict(self._answers(handle))
         major, minor, memory, mig, pending = (ctypes.c_int(), ctypes.c_int(), _Memory(), ctypes.c_uint(), ctypes.c_uint())
@@ -109,21 +110,21 @@ class NvmlSource(object):
             "not_offered": [metric for metric in answers if answers[metric] is None],
         }
 
-    def update_periods(self, seconds):
+    def update_periods(self, seconds: float) -> List[Dict[str, Any]]:
         """Ask for power and energy as fast as possible for so long; return by GPU the median time between changes in ns.
 
         None where a value changed too seldom to say. asked: how often each was asked. Source: the method of ML.ENERGY's Zeus.
         """
         return [dict(_periods(self._questions(handle), seconds), device="cuda:%d" % index) for index, handle in self._devices]
 
-    def _questions(self, handle):
+    def _questions(self, handle: Any) -> Dict[str, Any]:
         instant = self._instant_power(handle) is not None
         return {
             "gpu_power_w_ns": lambda: self._instant_power(handle) if instant else self._number("nvmlDeviceGetPowerUsage", handle),
             "gpu_energy_j_ns": lambda: self._number("nvmlDeviceGetTotalEnergyConsumption", handle, ctypes.c_ulonglong),
         }
 
-    def _answers(self, handle):
+    def _answers(self, handle: Any) -> Iterator[Any]:
         memory, busy = _Memory(), _Utilisation()
         used = self._asked("nvmlDeviceGetMemoryInfo", handle, memory)
         shares = self._asked("nvmlDeviceGetUtilizationRates", handle, busy)
@@ -138,28 +139,28 @@ class NvmlSource(object):
         yield "gpu_sm_clock_hz", self._number("nvmlDeviceGetClockInfo", handle, ctypes.c_uint, 1e6, _CLOCK_SM)
         yield "gpu_temperature_c", self._number("nvmlDeviceGetTemperature", handle, ctypes.c_uint, 1.0, _TEMPERATURE_GPU)
 
-    def _instant_power(self, handle):
+    def _instant_power(self, handle: Any) -> Any:
         field = _Field(field=_FIELD_POWER_INSTANT)
         ask = getattr(self._library, "nvmlDeviceGetFieldValues", None)
         if ask is None or ask(handle, 1, ctypes.byref(field)) != _SUCCESS or field.status != _SUCCESS:
             return None
         return field.value.ui * 1e-3
 
-    def _asked(self, name, handle, answer, *arguments):
+    def _asked(self, name: str, handle: Any, answer: Any, *arguments: Any) -> bool:
         function = getattr(self._library, name, None)
         return function is not None and function(handle, *(arguments + (ctypes.byref(answer),))) == _SUCCESS
 
-    def _number(self, name, handle, kind=ctypes.c_uint, scale=1.0, *arguments):
+    def _number(self, name: str, handle: Any, kind: Any = ctypes.c_uint, scale: float = 1.0, *arguments: Any) -> Optional[float]:
         answer = kind()
         return answer.value * scale if self._asked(name, handle, answer, *arguments) else None
 
-    def describe(self):
+    def describe(self) -> Dict[str, Any]:
         """Say which GPUs are sampled, or why none is."""
         if self.unavailable:
             return {"source": "nvml", "unavailable": self.unavailable}
         return {"source": "nvml", "gpus": [self._facts(index, handle) for index, handle in self._devices]}
 
-    def _facts(self, index, handle):
+    def _facts(self, index: int, handle: Any) -> Dict[str, Any]:
         found = {"device": "cuda:%d" % index}
         for key, function in (("name", "nvmlDeviceGetName"), ("uuid", "nvmlDeviceGetUUID")):
             text = ctypes.create_string_buffer(96)
@@ -168,7 +169,7 @@ class NvmlSource(object):
         return found
 
 
-def _periods(questions, seconds):
+def _periods(questions: Dict[str, Any], seconds: float) -> Any:
     """Return the median time between changes of each question's answer, in ns, while all are asked in turn."""
     changes, last, asked = {name: [] for name in questions}, {}, 0
     end = time.time() + seconds

@@ -1,7 +1,9 @@
 """The agent's `profile`: somebody's own command, with the agent's unpacked code in its interpreters."""
 
+import argparse
 import os
 import sys
+from typing import List
 
 from kernelscope.tracer.inside.agent import machine
 from kernelscope.tracer.inside.launching import options
@@ -9,7 +11,7 @@ from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.launch import launch
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options to the command's parser."""
     parser.add_argument(
         "-o", "--output", metavar="DIR", help="folder for the results (default: kernelscope-NAME, of the script's)"
@@ -17,19 +19,19 @@ def configure(parser):
     options.add_arguments(parser)
 
 
-def command(arguments):
+def command(arguments: argparse.Namespace) -> List[str]:
     """Return the command to run; a script or -m alone is run by this interpreter. An empty list where there is none."""
     asked = options.command(arguments)
     ours = asked and (asked[0].endswith(".py") and not os.access(asked[0], os.X_OK) or asked[0] == "-m")
     return [sys.executable] + asked if ours else asked
 
 
-def default_folder(asked):
+def default_folder(asked: List[str]) -> str:
     """Return where the results go if nobody says it."""
     return "kernelscope-" + "".join(letter for letter in label(asked) if letter.isalnum() or letter in "._-").strip("-")
 
 
-def run(arguments, asked, folder, root, version):
+def run(arguments: argparse.Namespace, asked: List[str], folder: str, root: str, version: str) -> int:
     """Run the command, say on stderr what was recorded, and return the exit status. Raises what `launch` does."""
     about = {
         "kernelscope": version,

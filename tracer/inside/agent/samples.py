@@ -2,6 +2,7 @@
 
 import json
 import threading
+from typing import Any, Dict, Sequence
 
 from kernelscope.tracer.inside.clock import now_ns
 
@@ -12,15 +13,15 @@ RATE_HZ = 10.0
 class Sampler(object):
     """Samples from `open` to `close`; readings at a window's edges are taken by the caller's thread."""
 
-    def __init__(self, sources, path):
+    def __init__(self, sources: Sequence[Any], path: str) -> None:
         self._sources = sources
         self._path = path
         self._lock = threading.Lock()
-        self._closed = None
-        self._thread = None
+        self._closed: Any = None
+        self._thread: Any = None
         self._pid = self._window = None
 
-    def open(self, pid, window):
+    def open(self, pid: int, window: int) -> None:
         """Start to sample; the first reading only resets what is counted since the last one."""
         self._pid, self._window = pid, window
         for source in self._sources:
@@ -29,17 +30,17 @@ class Sampler(object):
         self._thread = threading.Thread(target=self._loop, name="kernelscope-sampler", daemon=True)
         self._thread.start()
 
-    def close(self):
+    def close(self) -> None:
         """Take the window's last reading and stop."""
         self._closed.set()
         self._thread.join()
         self._read()
 
-    def _loop(self):
+    def _loop(self) -> None:
         while not self._closed.wait(1.0 / RATE_HZ):
             self._read()
 
-    def _read(self):
+    def _read(self) -> None:
         now = now_ns()
         rows = [row for source in self._sources for row in source.sample(self._pid)]
         with self._lock, open(self._path, "a") as out:
@@ -47,6 +48,6 @@ class Sampler(object):
                 row = {"time_ns": now, "window": self._window, "core": core, "device": device, "metric": metric, "value": value}
                 out.write(json.dumps(row) + "\n")
 
-    def describe(self):
+    def describe(self) -> Dict[str, Any]:
         """Say what is sampled and at which rate."""
         return {"asked_period_ns": int(1e9 / RATE_HZ), "sources": [source.describe() for source in self._sources]}

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any, Callable, Dict, List, Sequence
 
 from kernelscope.tracer.inside import ceilings, disclosure, plan
 from kernelscope.tracer.inside.agent import machine, nvml
@@ -23,7 +24,16 @@ class Session(object):
     agent's own code was unpacked. report: called with a line before each pass.
     """
 
-    def __init__(self, framework, options, folder, version, roots, command, report):
+    def __init__(
+        self,
+        framework: str,
+        options: Dict[str, Any],
+        folder: str,
+        version: str,
+        roots: Sequence[str],
+        command: List[str],
+        report: Callable[[str], None],
+    ) -> None:
         self.options = options
         self.folder = folder
         self.roots = roots
@@ -47,7 +57,7 @@ class Session(object):
         self._run = RunRecord(folder, record, self._scrubber)
         self.record = self._run.record
 
-    def _variables(self):
+    def _variables(self) -> Dict[str, str]:
         """Return the whole environment of a child."""
         options = self.options
         variables = plan.child_variables(os.environ, options["threads"], options["device"], options["steady"])
@@ -55,7 +65,7 @@ class Session(object):
         variables["PYTHONPATH"] = os.pathsep.join(self.roots + ([theirs] if theirs else []))
         return variables
 
-    def run(self):
+    def run(self) -> None:
         """Run all passes; raise ChildError for a pass that failed. Whatever ends it, run.json says how far it came."""
         planned = plan.order(self.options["repeats"])
         name = planned[0][0]
@@ -73,7 +83,7 @@ class Session(object):
         self.record.update(ceilings=self._ceilings(), complete=True, reason=None)
         self._run.write()
 
-    def _ceilings(self):
+    def _ceilings(self) -> None:
         """Measure what the device can do at most; where that fails, the reason stands in their place."""
         options = self.options
         about = {"framework": self.record["framework"], "device": options["device"], "threads": options["threads"]}
@@ -98,7 +108,7 @@ class Session(object):
             shutil.rmtree(folder, ignore_errors=True)
         return found
 
-    def _run_pass(self, name, repeat):
+    def _run_pass(self, name: str, repeat: int) -> None:
         relative = "%s/%d" % (name, repeat)
         folder = os.path.join(self.folder, name, str(repeat))
         os.makedirs(folder)
@@ -125,7 +135,7 @@ class Session(object):
             entry["sampling"] = sampler.describe()
         self._run.write()
 
-    def _spec(self, name):
+    def _spec(self, name: str) -> Dict[str, Any]:
         options = self.options
         spec = {
             "framework": self.record["framework"],
@@ -145,7 +155,7 @@ class Session(object):
             spec.update(collector=options["collector"], collector_required=True, device_profiler=framework)
         return spec
 
-    def _windows(self, name, child, sampler):
+    def _windows(self, name: str, child: Any, sampler: Any) -> None:
         child.tell(do="warmup")
         planned, measured_ns = plan.windows(self.options["steps"]), 0
         for window in itertools.count():
@@ -158,7 +168,7 @@ class Session(object):
             finally:
                 sampler.close()
 
-    def _learn(self, folder):
+    def _learn(self, folder: str) -> None:
         """Enter into run.json what the child found out of the framework."""
         with open(os.path.join(folder, "child.json")) as file:
             report = json.load(file)

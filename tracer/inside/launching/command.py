@@ -9,6 +9,7 @@ import glob
 import os
 import signal
 import subprocess
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.profiling import printed
@@ -25,24 +26,24 @@ _LAUNCHERS = (
 )  # fmt: skip
 
 
-def script_name(command):
+def script_name(command: List[str]) -> Optional[str]:
     """Return what the command runs: the script or module behind a Python or a launcher, else the command itself."""
     first = os.path.basename(command[0])
     name, rest = _behind_python(list(command[1:])) if _is_python(first) else (first, list(command[1:]))
     return _launched(rest) or name if name in _LAUNCHERS else name or first
 
 
-def label(command):
+def label(command: List[str]) -> str:
     """Return what a run of the command is called unless the user says it: the name without a script's ending."""
     name = script_name(command)
     return name[:-3] if name.endswith((".py", ".sh")) else name
 
 
-def _is_python(name):
+def _is_python(name: str) -> bool:
     return name.startswith(("python", "pypy"))
 
 
-def _behind_python(arguments):
+def _behind_python(arguments: Sequence[str]) -> List[str]:
     """Return what an interpreter with these arguments runs, None where that is nothing, and the arguments of that."""
     rest = iter(arguments)
     for part in rest:
@@ -57,7 +58,7 @@ def _behind_python(arguments):
     return None, []
 
 
-def _launched(arguments):
+def _launched(arguments: Sequence[str]) -> List[str]:
     """Return what a launcher with these arguments starts, None where that is not seen: which options take values is not known."""
     for place, part in enumerate(arguments):
         behind = arguments[place + 1 :]
@@ -70,7 +71,7 @@ def _launched(arguments):
     return None
 
 
-def run(command, spec, injected):
+def run(command: List[str], spec: Dict[str, Any], injected: bool) -> int:
     """Run the command to its end, handing on signals; return its exit status as a shell gives it.
 
     spec: path of what is to be recorded. injected: the folder of our sitecustomize. Raises NoSuchCommand.
@@ -88,10 +89,10 @@ def run(command, spec, injected):
 
 
 @contextlib.contextmanager
-def _signals_to(process):
+def _signals_to(process: Any) -> Iterator[Any]:
     """Hand on the signals that this process gets, except those that the terminal gives to both of us."""
 
-    def hand_on(number, _):
+    def hand_on(number: int, _: Any) -> None:
         if number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground():
             return
         with contextlib.suppress(ProcessLookupError):
@@ -105,7 +106,7 @@ def _signals_to(process):
             signal.signal(number, handler)
 
 
-def _in_foreground():
+def _in_foreground() -> bool:
     """Return whether a terminal's keys are for our group of processes."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
@@ -119,7 +120,7 @@ def _in_foreground():
         os.close(terminal)
 
 
-def forward_rest(folder):
+def forward_rest(folder: str) -> None:
     """Print what the script printed and its dead process could not hand on any more."""
     for spool in glob.glob(os.path.join(glob.escape(folder), "*", "*", printed.SPOOL_FILE)):
         done = os.path.join(os.path.dirname(spool), printed.LEFT)

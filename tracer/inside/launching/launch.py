@@ -4,11 +4,13 @@ import contextlib
 import json
 import os
 import shutil
+from typing import Any, Dict, List
 
 from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching import command as process
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
-from kernelscope.tracer.inside.launching.outcome import SPEC_FILE, Result
+from kernelscope.tracer.inside.launching.options import ProfileOptions
+from kernelscope.tracer.inside.launching.outcome import SPEC_FILE, Outcome, Result
 from kernelscope.tracer.inside.launching.watching import Watcher
 from kernelscope.tracer.inside.run_record import RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
@@ -16,7 +18,7 @@ from kernelscope.tracer.inside.scrubbing import Scrubber
 INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
 
 
-def launch(command, options, folder, root, about):
+def launch(command: List[str], options: ProfileOptions, folder: str, root: str, about: Dict[str, Any]) -> Outcome:
     """Run the command and write the run folder, which exists and is empty; return an Outcome.
 
     root: the folder that has our code staged. about: {"kernelscope": version, "machine": facts, "command": our own command line,
@@ -50,7 +52,7 @@ def launch(command, options, folder, root, about):
     return outcome
 
 
-def _record(command, options, about):
+def _record(command: List[str], options: ProfileOptions, about: Dict[str, Any]) -> Dict[str, Any]:
     name = process.script_name(command)
     return {
         "kernelscope": about["kernelscope"],

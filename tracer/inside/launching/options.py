@@ -1,6 +1,7 @@
 """What is to be recorded of a command, and the options of command lines for it."""
 
 import argparse
+from typing import Any, Dict, List, Optional, Sequence
 
 PASSES = ("clean", "layers", "kernels", "lines")
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
@@ -19,9 +20,18 @@ class ProfileOptions(object):
     """
 
     def __init__(
-        self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto", focus=(), limit=LIMIT, full_paths=False,
-        sources=True,
-    ):  # fmt: skip
+        self,
+        steps: int = 20,
+        window: Optional[int] = None,
+        warmup: int = 10,
+        rerun: bool = False,
+        seconds: float = 60.0,
+        mode: str = "auto",
+        focus: Sequence[Any] = (),
+        limit: int = LIMIT,
+        full_paths: bool = False,
+        sources: bool = True,
+    ) -> None:
         self.steps = steps
         self.window = window
         self.warmup = warmup
@@ -33,7 +43,7 @@ class ProfileOptions(object):
         self.full_paths = full_paths
         self.sources = sources
 
-    def plans(self):
+    def plans(self) -> List[List[Dict[str, Any]]]:
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
         half = max(1, self.steps // 2)
         counts = {name: self.steps if name == "clean" else half for name in PASSES}
@@ -46,21 +56,21 @@ class ProfileOptions(object):
         ]
         return [[entry] for entry in entries] if self.rerun else [entries]
 
-    def warming(self):
+    def warming(self) -> Dict[str, Any]:
         """Return when warm-up ends: {"steps", "settle"}."""
         if self.window is not None:
             return {"steps": self.window[0], "settle": False}
         return {"steps": RERUN_WARMUP if self.rerun else self.warmup, "settle": not self.rerun and self.warmup > 0}
 
 
-def _shared(steps):
+def _shared(steps: int) -> Dict[str, int]:
     """Return how a window's steps are shared out."""
     fifth = max(1, steps // 5)
     others = PASSES[1:]
     return dict(dict.fromkeys(others, fifth), clean=max(1, steps - fifth * len(others)))
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what can be asked for to a command line, the command itself (`script`) included; see `asked` and `command`."""
     add = parser.add_argument
     add("--mode", choices=("auto", "train", "infer"), default="auto", help="what a step is (default: what is found)")
@@ -78,7 +88,7 @@ def add_arguments(parser):
     add("script", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="the command, as you would run it")
 
 
-def asked(arguments):
+def asked(arguments: argparse.Namespace) -> "ProfileOptions":
     """Return the options of a parsed command line."""
     count, window = arguments.steps
     rerun = arguments.passes == "rerun"
@@ -86,12 +96,12 @@ def asked(arguments):
     return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more)
 
 
-def command(arguments):
+def command(arguments: argparse.Namespace) -> List[str]:
     """Return the command of a parsed command line; an empty list where there is none."""
     return arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
 
 
-def _steps(text):
+def _steps(text: str) -> int:
     """Return how many clean steps, and the window A:B where that is what the text says."""
     first, colon, last = text.partition(":")
     if not colon and text.isdigit() and int(text) > 0:
@@ -101,7 +111,7 @@ def _steps(text):
     raise argparse.ArgumentTypeError("%s: write a number of steps, or A:B with A at least 1 and B at least A + 4" % text)
 
 
-def _size(text):
+def _size(text: str) -> int:
     """Return bytes as --max-trace-size has them."""
     number = text.rstrip("bBkKmMgG")
     unit = _UNITS.get(text[len(number) :].lower())
@@ -110,7 +120,7 @@ def _size(text):
     return int(number) * unit
 
 
-def _function(text):
+def _function(text: str) -> List[str]:
     """Return a function as --focus has it."""
     file, colon, name = text.rpartition(":")
     if not (colon and file) or not all(part.isidentifier() for part in name.split(".")):
@@ -118,13 +128,13 @@ def _function(text):
     return text
 
 
-def _count(text):
+def _count(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError("%r is not a whole number of at least 0" % text)
     return int(text)
 
 
-def _seconds(text):
+def _seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:

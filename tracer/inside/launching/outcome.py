@@ -3,10 +3,11 @@
 import contextlib
 import json
 import os
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from kernelscope.tracer.inside.frameworks import SCRIPTS
 from kernelscope.tracer.inside.launching.options import PASSES
 from kernelscope.tracer.inside.profiling import parts
-from kernelscope.tracer.inside.profiling.adapters import REGISTRY
 
 SPEC_FILE = "profile.json"
 
@@ -19,7 +20,9 @@ class Outcome(object):
     after how many steps the script ended, where that is why; else 0.
     """
 
-    def __init__(self, name, status, seen, problems, missing=(), short=0):
+    def __init__(
+        self, name: str, status: int, seen: Optional[str], problems: List[str], missing: Sequence[str] = (), short: int = 0
+    ) -> None:
         self.name = name
         self.missing = list(missing)
         self.short = short
@@ -28,11 +31,11 @@ class Outcome(object):
         self.problems = problems
 
     @property
-    def exit_status(self):
+    def exit_status(self) -> int:
         """The exit status of who ran the command: the command's, if there is any reason for that."""
         return self.status or (NOTHING_RECORDED if self.seen is None else 0)
 
-    def lines(self):
+    def lines(self) -> List[str]:
         """Return what there is to say."""
         last = self.seen if self.seen is not None else "error: nothing was recorded of " + self.name
         return ["kernelscope: " + line for line in self.problems + [last]]
@@ -44,15 +47,15 @@ class Result(object):
     watcher: tells what was sampled of each pass (see watching).
     """
 
-    def __init__(self, run, status, watcher):
+    def __init__(self, run: Any, status: int, watcher: Any) -> None:
         self.run = run
         self.status = status
         self.watcher = watcher
         self.notes = _json_lines(os.path.join(run.folder, "notes.jsonl"))
-        self.problems = []
+        self.problems: List[str] = []
         self.short = 0
 
-    def outcome(self):
+    def outcome(self) -> "Outcome":
         """Complete run.json and say what it holds."""
         record = self.run.record
         found = [(name, self._pass(name)) for name in PASSES]
@@ -75,17 +78,17 @@ class Result(object):
         seen = self._seen(measured) if measured else None
         return Outcome(name, self.status, seen, self.problems, missing, self.short)
 
-    def _seen(self, measured):
+    def _seen(self, measured: Dict[str, int]) -> str:
         record = self.run.record
         kind = "training" if record["options"]["mode"] == "train" else "inference"
         about = (record["options"]["network"], kind, record["framework"], record["version"])
         end = next((json.loads(note["text"]).get("end") for note in self.notes if note["kind"] == "steps"), None)
         return "%s: %s with %s %s; steps: " % about + ", ".join(measured) + ("; each ends " + end if end else "")
 
-    def _path(self, *parts):
+    def _path(self, *parts: str) -> str:
         return os.path.join(self.run.folder, *parts)
 
-    def _pass(self, name):
+    def _pass(self, name: str) -> Optional[Dict[str, Any]]:
         """Enter one pass with all its parts into the record; return its last report, None where there is none."""
         found = [self._part("%s/%d" % (name, number)) for number in parts.repeats(self.run.folder, name)]
         found = [part for part in found if part is not None]
@@ -109,7 +112,7 @@ class Result(object):
         self.run.record["passes"][name] = entry
         return report if usable else None
 
-    def _part(self, place):
+    def _part(self, place: str) -> Optional[Tuple[Dict[str, Any], int]]:
         """Return the folder of a part of a pass with its report, None where there is none."""
         report = _json(self._path(place, "child.json"))
         if report is None:
@@ -117,7 +120,7 @@ class Result(object):
         report["measured"] = sum(not row["warmup"] for row in _json_lines(self._path(place, "steps.jsonl")))
         return place, report
 
-    def _say_dropped(self):
+    def _say_dropped(self) -> None:
         """Say which steps were dropped, and what was too large all the same."""
         dropped, large = {}, {}
         for note in self.notes:
@@ -133,7 +136,7 @@ class Result(object):
         for name, size in sorted(large.items()):
             self.problems.append("%s: %.1f GB, more than --max-trace-size; record fewer steps" % (name, size / 1e9))
 
-    def _learn(self, report):
+    def _learn(self, report: Dict[str, Any]) -> None:
         """Enter what a pass found out into the record; later passes know more."""
         record, options = self.run.record, self.run.record["options"]
         record["framework"] = report["framework"]
@@ -149,7 +152,7 @@ class Result(object):
         if owner is not None:
             record["python"] = owner["python"]
 
-    def _explain_missing(self, missing):
+    def _explain_missing(self, missing: Sequence[str]) -> None:
         """Say why passes are missing, from what the processes wrote down."""
         kinds = {note["kind"]: note["text"] for note in self.notes}
         steps = json.loads(kinds["steps"])["steps"] if "steps" in kinds else None
@@ -173,11 +176,12 @@ class Result(object):
         elif os.path.exists(self._path("owner")):
             text = "the process ended without notice (killed, or a crash in C code); what it wrote until then is kept"
         else:
-            text = "no framework was imported; known are " + ", ".join(sorted(set(REGISTRY.values())))
+            known = sorted(place.partition(".")[0] for place in SCRIPTS.values())
+            text = "no framework was imported; known are " + ", ".join(known)
         self.problems.append("%s: %s" % (", ".join(missing), text))
 
 
-def _json(path):
+def _json(path: str) -> Any:
     """Return the object of a file; None where there is none."""
     with contextlib.suppress(OSError, ValueError):
         with open(path, encoding="utf8") as file:
@@ -185,7 +189,7 @@ def _json(path):
     return None
 
 
-def _json_lines(path):
+def _json_lines(path: str) -> List[Any]:
     """Return the rows of a file that may be missing or cut off."""
     rows = []
     with contextlib.suppress(OSError):

@@ -7,6 +7,7 @@ passes nothing is sampled. A pass that is shorter has no samples.
 import json
 import os
 import threading
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.agent.samples import RATE_HZ, SAMPLES_FILE
@@ -17,29 +18,29 @@ from kernelscope.tracer.inside.profiling.recording import NOW_FILE
 class Watcher(object):
     """Watches one run folder, from a with block's beginning to its end; may be entered again."""
 
-    def __init__(self, folder):
-        self.counts = {}  # folder of a pass -> readings
+    def __init__(self, folder: str) -> None:
+        self.counts: Dict[str, int] = {}  # folder of a pass -> readings
         self._folder = folder
         self._sources = [machine.CpuSource(), nvml.NvmlSource()]
         self._over = self._thread = None
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="kernelscope-watcher")
         self._thread.daemon = True
         self._thread.start()
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._over.set()
         self._thread.join()
 
-    def describe(self, place):
+    def describe(self, place: str) -> Dict[str, Any]:
         """Say what was sampled of the pass in this folder, and at which rate."""
         about = {"asked_period_ns": int(1e9 / RATE_HZ), "readings": self.counts.get(place, 0)}
         return dict(about, sources=[source.describe() for source in self._sources])
 
-    def _loop(self):
+    def _loop(self) -> None:
         before = None
         while not self._over.wait(1.0 / RATE_HZ):
             told = self._told()
@@ -50,7 +51,7 @@ class Watcher(object):
                     self._write(told[1], rows)
             before = told
 
-    def _told(self):
+    def _told(self) -> Optional[Tuple[int, str]]:
         """Return (process, folder of the pass) that is recorded now, or None."""
         try:
             with open(os.path.join(self._folder, NOW_FILE)) as file:
@@ -59,7 +60,7 @@ class Watcher(object):
             return None
         return int(pid), str(place)
 
-    def _write(self, place, rows):
+    def _write(self, place: str, rows: Sequence[Any]) -> None:
         now = now_ns()
         try:
             with open(os.path.join(self._folder, place, SAMPLES_FILE), "a") as out:

@@ -5,7 +5,7 @@
 | injected/sitecustomize | is run by the interpreter before the script; makes way for the user's own and starts `start` |
 | start | reads what is to be recorded, makes `kernelscope.tracer` importable, watches imports |
 | imports | calls back when a module has been imported |
-| adapters | one module a framework: where its steps end, ranges around its layers, its operator trace |
+| frameworks (beside this folder) | one adapter a framework: where its steps end, ranges around its layers, its operator trace |
 | rounds | which of the things that end again and again ends a step |
 | processes | which of a script's processes this is |
 | recording | the passes in ONE process: warm-up, clean, layers, kernels, lines, then off; the files of a run folder |

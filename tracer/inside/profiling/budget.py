@@ -9,8 +9,10 @@ it, or, where there is none, of its phase. Where not even the ranges of phases f
 
 import itertools
 import re
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.ranges import Recorder
 
 # The pass may cost 5% of a step. What ranges cost is known to a factor of two only: a few among a program's own work cost more
 # each than many, by which the costs were measured.
@@ -27,7 +29,9 @@ class Costs(object):
     is made ready for gradients.
     """
 
-    def __init__(self, bare_ns, forward=1.5, backward=1.5, hook=0.0, other=5.0):
+    def __init__(
+        self, bare_ns: float, forward: float = 1.5, backward: float = 1.5, hook: float = 0.0, other: float = 5.0
+    ) -> None:
         self.forward = bare_ns * forward
         self.backward = bare_ns * backward
         self.hook = bare_ns * hook
@@ -43,7 +47,14 @@ class Choice(object):
     would. phases: whether these stay.
     """
 
-    def __init__(self, kept, left_out, share, kept_share, phases_share):
+    def __init__(
+        self,
+        kept: Dict[str, Set[str]],
+        left_out: Dict[str, Dict[str, List[Optional[str]]]],
+        share: float,
+        kept_share: float,
+        phases_share: float,
+    ) -> None:
         self.kept = kept
         self.left_out = left_out
         self.share = share
@@ -51,7 +62,7 @@ class Choice(object):
         self.phases_share = phases_share
         self.phases = phases_share <= SHARE
 
-    def text(self):
+    def text(self) -> str:
         """Say it in a line."""
         text = "ranges of all layers would take %.0f%% of a step; left out, their time being that of what is around them: %s"
         said = []
@@ -64,7 +75,7 @@ class Choice(object):
         return text
 
 
-def bare_ns(recorder):
+def bare_ns(recorder: Recorder) -> int:
     """Return what opening and closing a range of a recorder that is thrown away costs where the caches hold other things.
 
     The lower quartile: what else runs on the machine makes some take several times as long.
@@ -79,7 +90,7 @@ def bare_ns(recorder):
     return sorted(taken)[_SAMPLES // 4]
 
 
-def choose(ranges, steps_ns, costs):
+def choose(ranges: Sequence[Any], steps_ns: Dict[int, int], costs: Costs) -> "Optional[Choice]":
     """Return the Choice, or None where all ranges may stay.
 
     ranges: (thread, start, end, category, name, layer, phase, step) as the recorder keeps them; steps_ns: {step: what it took}.
@@ -94,7 +105,7 @@ def choose(ranges, steps_ns, costs):
     return Choice(kept, left_out, heaviest.share, share, heaviest.fixed / heaviest.clean_ns)
 
 
-def call_of(layer):
+def call_of(layer: str) -> str:
     """Return a layer without the number of a repeated call."""
     return _NUMBER.sub("", layer)
 
@@ -105,7 +116,7 @@ class _Step(object):
     share: what all ranges cost, as a share of the step without them.
     """
 
-    def __init__(self, ranges, taken_ns, costs):
+    def __init__(self, ranges: Sequence[Any], taken_ns: float, costs: Costs) -> None:
         count, own, around = {}, {}, {}
         for row, outer in itertools.chain(_nested(ranges), ((row, None) for row in _gradients(ranges))):
             layer, way, length = call_of(row[5]), BACKWARD if row[6] == BACKWARD else FORWARD, row[2] - row[1]
@@ -130,7 +141,7 @@ class _Step(object):
             for holder in self._path(layer):
                 self.time[holder, way] = self.time.get((holder, way), 0) + own[layer, way]
 
-    def _path(self, layer):
+    def _path(self, layer: str) -> List[str]:
         """Return the layer and those around it, the innermost first."""
         path = []
         while layer is not None and layer not in path:  # modules that call each other have no outermost one
@@ -138,7 +149,7 @@ class _Step(object):
             layer = self.around[layer]
         return path
 
-    def worth(self, share):
+    def worth(self, share: float) -> Tuple[Dict[str, Set[str]], float]:
         """Return the layers to keep for this share of the step, {way: layers}, those around each among them; and their share.
 
         Gradients are kept only of layers whose calls are: hooks are set by the wrapper of the call.
@@ -157,11 +168,11 @@ class _Step(object):
         return found, spent / self.clean_ns
 
 
-def _is_layer(row):
+def _is_layer(row: Sequence[Any]) -> bool:
     return row[3] == "layer" and row[5] is not None
 
 
-def _nested(ranges):
+def _nested(ranges: Iterable[Any]) -> Iterator[Tuple[Any, Optional[str]]]:
     """Yield the ranges of layers' calls, each with the layer whose call is around it on its thread, or None."""
     calls = (row for row in ranges if _is_layer(row) and row[6] != BACKWARD)
     stack, thread = [], None
@@ -175,12 +186,12 @@ def _nested(ranges):
         stack.append(row)
 
 
-def _gradients(ranges):
+def _gradients(ranges: Iterable[Any]) -> List[Any]:
     """Return the ranges of layers' gradients, which do not lie in each other."""
     return [row for row in ranges if _is_layer(row) and row[6] == BACKWARD]
 
 
-def _left_out(ranges, kept, way):
+def _left_out(ranges: Sequence[Any], kept: Set[str], way: str) -> Dict[str, List[Optional[str]]]:
     """Return which layers hold the time of each that is not kept, this way; gradients are those of calls in each other."""
     found, holders = {}, {}
     for row, outer in _nested(ranges):

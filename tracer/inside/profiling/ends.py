@@ -9,8 +9,10 @@ more to read than all else here (the kernel adds up its threads): it is read aft
 
 import resource
 import threading
+from typing import Any
 
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.ranges import Recorder
 
 READ_NS = 5000000  # between two readings of what the process used
 
@@ -26,14 +28,14 @@ class Ends(object):
     together, while attributes are looked up in places that the step's own work has driven out of the caches.
     """
 
-    def __init__(self, recorder, key, count, until, queued):
+    def __init__(self, recorder: Recorder, key: Any, count: int, until: int, queued: bool) -> None:
         self.stamps = stamps = []
         opened = recorder.open_ranges() if recorder.layers else None  # at most that of the step itself
         thread, this, now, used, note = threading.get_ident, threading.get_ident(), now_ns, resource.getrusage, stamps.append
         process, pause = resource.RUSAGE_SELF, READ_NS
         due = now() + pause
 
-        def noted(ended):
+        def noted(ended: Any) -> bool:
             nonlocal count, due
             if ended != key or thread() != this:
                 return False

@@ -7,12 +7,14 @@ libraries (a model's forward, what collates a batch). Functions further down cou
 
 import os
 import sys
+from types import CodeType, FrameType
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 MOST_FUNCTIONS = 40  # that are watched without being asked for: a table of more is not read, and each costs time
 _REMEMBERED = 100000  # code objects: a script that compiles new ones all the time must not fill the memory
 
 
-def _working_folder():
+def _working_folder() -> str:
     try:
         return os.getcwd()
     except OSError:  # it was removed
@@ -29,20 +31,21 @@ class Focus(object):
     `watched` holds the code objects in the order in which they were found; `loop` is that of the loop, once it is known.
     """
 
-    def __init__(self, wanted, frameworks, quotes=True):
+    def __init__(self, wanted: Sequence[Any], frameworks: Sequence[str], quotes: bool = True) -> None:
         self.quotes = quotes
         self.wanted = [text.rpartition(":")[::2] for text in wanted]
-        self.watched = []
-        self.loop = None
+        self.watched: List[CodeType] = []
+        self.loop: Optional[CodeType] = None
         self._frameworks = tuple(os.path.join(folder, "") for folder in frameworks)
         self._standard = os.path.join(os.path.dirname(os.__file__), "")
         self._main = getattr(sys.modules.get("__main__"), "__file__", None)
-        self._decided = {}  # id of a code object -> (whether it is watched, the code object, which keeps its id)
-        self._numbers = {}  # id of a code object -> its number in `watched`
-        self._holding = set()  # ids of the code objects that hold the loop
-        self._own = {}  # file -> whether it is the script's own
+        # id of a code object -> (whether it is watched, the code object, which keeps its id)
+        self._decided: Dict[int, Tuple[bool, CodeType]] = {}
+        self._numbers: Dict[int, int] = {}  # id of a code object -> its number in `watched`
+        self._holding: Set[int] = set()  # ids of the code objects that hold the loop
+        self._own: Dict[str, bool] = {}  # file -> whether it is the script's own
 
-    def decided(self, frame):
+    def decided(self, frame: FrameType) -> bool:
         """Return whether this function's lines are watched, decided at its first call."""
         code = frame.f_code
         known = self._decided.get(id(code))
@@ -50,7 +53,7 @@ class Focus(object):
             known = self._keep(code, self._named(code) if self.wanted else self._called_by_the_loop(frame))
         return known[0]
 
-    def holds(self, frames, called=None):
+    def holds(self, frames: Sequence[FrameType], called: Optional[Set[int]] = None) -> bool:
         """Tell which frames are on the stack at a step's end, the innermost first.
 
         called: ids of the code objects that were called during a whole step: what is on the stack without a call lasts longer
@@ -69,7 +72,7 @@ class Focus(object):
             self._find_loop(frames, called)
         return len(self.watched) > before
 
-    def missed(self):
+    def missed(self) -> List[str]:
         """Return what was asked for and not found."""
         found = [(code.co_filename, qualified(code)) for code in self.watched]
         return [
@@ -78,7 +81,7 @@ class Focus(object):
             if not any(_same_file(path, file) and _same_name(full, name) for path, full in found)
         ]
 
-    def _find_loop(self, frames, called):
+    def _find_loop(self, frames: Sequence[FrameType], called: Set[int]) -> None:
         lasting = [frame.f_code for frame in frames if id(frame.f_code) not in called]
         lasting = [code for code in lasting if not self._is_standard(code.co_filename) and not _nameless(code)]
         if not lasting:
@@ -89,7 +92,7 @@ class Focus(object):
             if not self._decided.get(id(self.loop), (False,))[0]:
                 self._keep(self.loop, True)
 
-    def _keep(self, code, watched):
+    def _keep(self, code: CodeType, watched: bool) -> Tuple[bool, CodeType]:
         if len(self._decided) > _REMEMBERED:
             self._decided = {id(one): (True, one) for one in self.watched}
         known = self._decided[id(code)] = (watched, code)
@@ -98,17 +101,17 @@ class Focus(object):
             self.watched.append(code)
         return known
 
-    def number(self, code):
+    def number(self, code: CodeType) -> int:
         """Return the number of a watched function."""
         return self._numbers[id(code)]
 
-    def _named(self, code):
+    def _named(self, code: CodeType) -> bool:
         return any(
             _same_file(code.co_filename, file) and code.co_name == name.rpartition(".")[2] and _same_name(qualified(code), name)
             for file, name in self.wanted
         )
 
-    def _called_by_the_loop(self, frame):
+    def _called_by_the_loop(self, frame: FrameType) -> bool:
         """Return whether the script's own function that called this one, through whatever libraries, holds the loop."""
         if len(self.watched) >= MOST_FUNCTIONS or _nameless(frame.f_code) or not self.is_own(frame.f_code.co_filename):
             return False
@@ -121,13 +124,13 @@ class Focus(object):
             caller = caller.f_back
         return False
 
-    def _is_standard(self, file):
+    def _is_standard(self, file: str) -> bool:
         """Return whether a file belongs to the interpreter, a framework or us."""
         if file.startswith(("<",) + self._frameworks):
             return True
         return file.startswith(self._standard) and not _installed(file)
 
-    def is_own(self, file):
+    def is_own(self, file: str) -> bool:
         """Return whether a file is the script's own."""
         own = self._own.get(file)
         if own is None:
@@ -135,7 +138,7 @@ class Focus(object):
         return own
 
 
-def folders_of(modules):
+def folders_of(modules: Iterable[str]) -> List[str]:
     """Return the folders of packages that have been imported, and ours."""
     files = [getattr(sys.modules.get(name), "__file__", None) for name in modules]
     ours = __file__
@@ -144,7 +147,7 @@ def folders_of(modules):
     return [os.path.dirname(file) for file in files if file] + [ours]
 
 
-def path_of(code):
+def path_of(code: CodeType) -> str:
     """Return the path of a function's file, also where its name is relative and the script has changed its folder."""
     file = code.co_filename
     for folder in ("", _STARTED_IN, sys.path[0] if sys.path else ""):
@@ -154,7 +157,7 @@ def path_of(code):
     return file
 
 
-def qualified(code):
+def qualified(code: CodeType) -> str:
     """Return a function's name with its class and the functions around it; interpreters before 3.11 know it for methods only."""
     known = getattr(code, "co_qualname", None)
     if known is not None:
@@ -170,12 +173,12 @@ def qualified(code):
     return code.co_name
 
 
-def _same_name(full, name):
+def _same_name(full: str, name: str) -> bool:
     full = full.replace("<locals>.", "")
     return full == name or full.endswith("." + name)
 
 
-def _same_file(path, file):
+def _same_file(path: str, file: str) -> bool:
     """Return whether a path ends with what was asked for, or is the module of that name."""
     if not file:
         return True
@@ -186,10 +189,10 @@ def _same_file(path, file):
     return path == file or path.endswith(os.sep + file)
 
 
-def _nameless(code):
+def _nameless(code: CodeType) -> bool:
     """Return whether a code object is a comprehension or lambda, whose time is that of the line around it."""
     return code.co_name.startswith("<") and code.co_name != "<module>"
 
 
-def _installed(file):
+def _installed(file: str) -> bool:
     return os.sep + "site-packages" + os.sep in file or os.sep + "dist-packages" + os.sep in file

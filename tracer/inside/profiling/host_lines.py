@@ -12,10 +12,12 @@ import json
 import os
 import sys
 import types
+from types import CodeType, FrameType
+from typing import Any, Dict, List, Optional
 
 from kernelscope.tracer.inside import lines
 from kernelscope.tracer.inside.clock import now_ns
-from kernelscope.tracer.inside.profiling.focus import path_of, qualified
+from kernelscope.tracer.inside.profiling.focus import Focus, path_of, qualified
 from kernelscope.tracer.inside.profiling.line_events import ENTERED, GOES_ON, LEFT, Events, Unavailable
 from kernelscope.tracer.inside.ranges import native_thread_id
 
@@ -29,16 +31,16 @@ class Lines(object):
 
     watching = True
 
-    def __init__(self, focus, folder):
+    def __init__(self, focus: Focus, folder: str) -> None:
         self.focus = focus
         self.folder = folder
-        self.means = None  # what tells the lines
-        self.unavailable = None
+        self.means: Optional[str] = None  # what tells the lines
+        self.unavailable: Optional[str] = None
         self._events = Events(focus)
         self._learning = LEARNING_STEPS if focus.loop is None else 0
         self._started = False
 
-    def begin(self):
+    def begin(self) -> None:
         """A step is about to begin: watching starts, unless it goes on."""
         if self._started or self.unavailable is not None:
             return
@@ -50,7 +52,7 @@ class Lines(object):
         except Unavailable as error:
             self.unavailable = str(error)
 
-    def end(self, counted, start, end):
+    def end(self, counted: Any, start: int, end: int) -> None:
         """A step from `start` to `end` is over; counted: whether it is measured."""
         if not self._started:
             return
@@ -61,7 +63,7 @@ class Lines(object):
             self._stop()
             self._started = False  # the next step begins with what is known now
 
-    def close(self):
+    def close(self) -> Dict[str, Any]:
         """Watch no longer, and write the file; return what the pass's report says of it."""
         if self._started:
             self._stop()
@@ -73,24 +75,24 @@ class Lines(object):
             report["lines_root"] = qualified(root).rpartition(".")[2]
         return report
 
-    def forked(self):
+    def forked(self) -> None:
         """In a forked process nothing is watched."""
         if self._started:
             self._stop()
 
     @property
-    def full(self):
+    def full(self) -> bool:
         """Whether there were too many events."""
         return self._events.full
 
-    def held(self):
+    def held(self) -> int:
         """Return how many events are in memory."""
         return len(self._events.taken)
 
-    def _functions(self):
+    def _functions(self) -> List[Any]:
         return [_described(code, self.focus.quotes) for code in self.focus.watched]
 
-    def _save(self, name, content):
+    def _save(self, name: str, content: bytes) -> None:
         with open(os.path.join(self.folder, name), "w") as out:
             json.dump(content, out)
 
@@ -98,24 +100,24 @@ class Lines(object):
 class Timeline(Lines):
     """Every event, to be put beside what the framework and its libraries did."""
 
-    def __init__(self, focus, folder):
+    def __init__(self, focus: Focus, folder: str) -> None:
         super(Timeline, self).__init__(focus, folder)
-        self._sessions = []
-        self._thread = None
+        self._sessions: List[Any] = []
+        self._thread: Optional[int] = None
 
-    def _start(self, frame):
+    def _start(self, frame: FrameType) -> None:
         self._thread = native_thread_id()
         self._events.start(frame, called=self._learning > 0)
         self.means = self._events.means
 
-    def _stop(self):
+    def _stop(self) -> None:
         self._events.stop()
         self._sessions.append((self._events.take(), now_ns()))
 
-    def _ended(self, counted, start, end):
+    def _ended(self, counted: Any, start: int, end: int) -> None:
         """Nothing is to be done: which steps count is seen in their times."""
 
-    def _write(self):
+    def _write(self) -> None:
         sessions = [
             dict(zip(("time_ns", "function", "line"), zip(*events)), end_ns=end) for events, end in self._sessions if events
         ]
@@ -126,14 +128,14 @@ class Timeline(Lines):
 class Totals(Lines):
     """Hits and time of each line, of the measured steps only."""
 
-    def __init__(self, focus, folder):
+    def __init__(self, focus: Focus, folder: str) -> None:
         super(Totals, self).__init__(focus, folder)
-        self._total = {}  # (number of the function, line) -> [hits, ns]
-        self._open = []  # calls of watched functions: [number of the function, line or None, since when]
-        self._counter = None  # line_profiler, once it counts
-        self._before = {}
+        self._total: Dict[Any, Any] = {}  # (number of the function, line) -> [hits, ns]
+        self._open: List[Any] = []  # calls of watched functions: [number of the function, line or None, since when]
+        self._counter: Any = None  # line_profiler, once it counts
+        self._before: Dict[Any, Any] = {}
 
-    def _start(self, frame):
+    def _start(self, frame: FrameType) -> None:
         profiler = None if self._learning else _line_profiler(self.focus.watched)
         if profiler is None:
             self._events.start(frame, called=self._learning > 0)
@@ -145,7 +147,7 @@ class Totals(Lines):
             profiler.enable_by_count()
             self.means = "line_profiler " + sys.modules["line_profiler"].__version__
 
-    def _stop(self):
+    def _stop(self) -> None:
         if self._counter is not None:
             self._counter.disable_by_count()
             self._counter = None
@@ -154,7 +156,7 @@ class Totals(Lines):
             self._events.take()
             self._open = []
 
-    def _ended(self, counted, start, end):
+    def _ended(self, counted: Any, start: int, end: int) -> None:
         found = self._counted() if self._counter is not None else self._added_up(start, end)
         if counted:
             for key, (hits, time) in found.items():
@@ -162,14 +164,14 @@ class Totals(Lines):
                 entry[0] += hits
                 entry[1] += time
 
-    def _counted(self):
+    def _counted(self) -> Dict[Any, Any]:
         """Return what line_profiler has counted since the last step's end."""
         now, before = _counts(self._counter), self._before
         self._before = now
         found = {key: (hits - before.get(key, (0, 0))[0], time - before.get(key, (0, 0))[1]) for key, (hits, time) in now.items()}
         return {key: both for key, both in found.items() if any(both)}
 
-    def _added_up(self, start, end):
+    def _added_up(self, start: int, end: int) -> Any:
         """Return what the step's events say: lines that were running when it began have their time from its start."""
         found, calls = {}, self._open
         for entry in calls:
@@ -194,7 +196,7 @@ class Totals(Lines):
             _spent(found, entry, max(end, entry[2]))
         return found
 
-    def _write(self):
+    def _write(self) -> None:
         timings = {}
         for (number, line), (hits, time) in sorted(self._total.items()):
             timings.setdefault(number, []).append([line, hits, time])
@@ -206,14 +208,14 @@ class Totals(Lines):
             self._save(TOTALS_FILE, {"unit_s": _NANOSECOND, "by": self.means, "functions": functions})
 
 
-def _spent(found, entry, now):
+def _spent(found: Any, entry: Any, now: Any) -> None:
     """Add the time since the last event of a call to the line that it was in."""
     number, line, since = entry
     if line is not None:
         found.setdefault((number, line), [0, 0])[1] += now - since
 
 
-def _line_profiler(codes):
+def _line_profiler(codes: Any) -> Any:
     """Return a LineProfiler over these code objects; None where it cannot be had or cannot count them.
 
     line_profiler 5.1 and later change every function, which calls that are running do not notice; earlier ones change functions
@@ -236,12 +238,12 @@ def _line_profiler(codes):
     return profiler
 
 
-def _cell():
+def _cell() -> Any:
     value = None
     return (lambda: value).__closure__[0]
 
 
-def _counts(profiler):
+def _counts(profiler: Any) -> Dict[Any, Any]:
     """Return {(number of the function, line): (hits, ns)} of what was counted so far."""
     stats = profiler.get_stats()
     numbers = profiler.kernelscope_codes
@@ -253,7 +255,7 @@ def _counts(profiler):
     }
 
 
-def _described(code, quotes):
+def _described(code: CodeType, quotes: bool) -> Dict[str, Any]:
     path = path_of(code)
     return {
         "file": shown(path),
@@ -263,19 +265,19 @@ def _described(code, quotes):
     }
 
 
-def shown(path):
+def shown(path: str) -> str:
     """Return a path as people know it: from the folder of the script, else from where packages are installed."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     roots = [os.path.dirname(os.path.abspath(main))] if main else []
     return lines.shortened(path, roots + [entry for entry in sys.path if entry and entry != os.sep])
 
 
-def _source(path, code):
+def _source(path: str, code: CodeType) -> Any:
     """Return the function's lines; of a module all of them."""
     return lines.source(path, code.co_firstlineno, whole=code.co_name == "<module>")
 
 
-def _outside():
+def _outside() -> Any:
     """Return the innermost frame that is not ours."""
     frame = sys._getframe(1)
     here = os.path.dirname(os.path.abspath(__file__))
@@ -284,7 +286,7 @@ def _outside():
     return frame
 
 
-def _stack(frame):
+def _stack(frame: FrameType) -> Any:
     frames = []
     while frame is not None:
         frames.append(frame)

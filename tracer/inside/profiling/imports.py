@@ -2,16 +2,20 @@
 
 import sys
 
+MYPY = False  # typing is not imported by every process that starts
+if MYPY:
+    from typing import Any, Callable, Iterable, Set
+
 
 class Watcher(object):
     """Stands first on sys.meta_path, lets the others find a module, and adds a call to the end of its execution."""
 
-    def __init__(self, names, imported):
+    def __init__(self, names: "Iterable[str]", imported: "Callable[[str], None]") -> None:
         self.waiting = set(names)
         self._imported = imported
-        self._looking = set()
+        self._looking: "Set[str]" = set()
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         """Return what the other finders found, its loader prepared; None for modules that nobody waits for."""
         if name not in self.waiting or name in self._looking:
             return None
@@ -25,7 +29,7 @@ class Watcher(object):
         return spec
 
     @staticmethod
-    def _found(name, path, target):
+    def _found(name: str, path: "Any", target: "Any") -> "Any":
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find else None
@@ -33,18 +37,18 @@ class Watcher(object):
                 return spec
         return None
 
-    def _prepare(self, loader, name):
+    def _prepare(self, loader: "Any", name: str) -> None:
         """Put our function over the loader's own, on this instance only and until it is called."""
         execute = loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: "Any") -> None:
             vars(loader).pop("exec_module", None)  # another hook may have taken it away already
             execute(module)
             self.done(name)
 
         loader.exec_module = exec_module
 
-    def done(self, name):
+    def done(self, name: str) -> None:
         """A module is there: call back, once."""
         if name in self.waiting:
             self.waiting.discard(name)
@@ -53,7 +57,7 @@ class Watcher(object):
             sys.meta_path.remove(self)
 
 
-def watch(names, imported):
+def watch(names: "Iterable[str]", imported: "Callable[[str], None]") -> None:
     """Call imported(name) after each of these modules has been imported, or now where it has been."""
     watcher = Watcher(names, imported)
     sys.meta_path.insert(0, watcher)

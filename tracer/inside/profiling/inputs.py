@@ -6,8 +6,10 @@ range is input, whatever modules and operators it uses. What worker processes do
 """
 
 import sys
+from typing import Any, Callable, List, Optional
 
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 # module -> a class in it, whose subclasses count too where they have a method of their own, and the methods that make a batch
 MAKERS = {
@@ -26,13 +28,13 @@ _WORKERS = ("_num_workers", "_worker_pool")  # of PyTorch's iterator: how many; 
 class Inputs(object):
     """The ranges of one pass. batch: as a DataLoader says it; workers: whether it has others make its batches."""
 
-    def __init__(self, recorder):
-        self.batch = None
+    def __init__(self, recorder: Recorder) -> None:
+        self.batch: Optional[int] = None
         self.workers = False
         self._recorder = recorder
         self._patches = Patches()
 
-    def attach(self):
+    def attach(self) -> None:
         """Put the ranges there."""
         for module, (name, methods) in MAKERS.items():
             make = self._noting if module in _LOADERS else self._ranged
@@ -41,14 +43,14 @@ class Inputs(object):
                     if method in vars(owner):
                         self._patches.wrap(owner, method, make)
 
-    def detach(self):
+    def detach(self) -> None:
         """Take them away."""
         self._patches.undo()
 
-    def _ranged(self, original):
+    def _ranged(self, original: Callable[..., Any]) -> Callable[..., Any]:
         push, close, loading = self._recorder.push, self._recorder.close, self._recorder.loading
 
-        def made(maker, *arguments, **keywords):
+        def made(maker: Any, *arguments: Any, **keywords: Any) -> Any:
             if loading():
                 return original(maker, *arguments, **keywords)
             number = push("data", "data", None, "data")
@@ -59,11 +61,11 @@ class Inputs(object):
 
         return made
 
-    def _noting(self, original):
+    def _noting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Put ranges around the making of a DataLoader's batches, and note what the iterator says of them."""
         ranged = self._ranged(original)
 
-        def made(iterator):
+        def made(iterator: Any) -> Any:
             self.batch = getattr(getattr(iterator, "_index_sampler", None), "batch_size", None) or self.batch
             self.workers = self.workers or any(getattr(iterator, name, None) for name in _WORKERS)
             return ranged(iterator)
@@ -71,7 +73,7 @@ class Inputs(object):
         return made
 
 
-def _family(owner):
+def _family(owner: Any) -> List[Any]:
     """Return a class and all that are derived from it; none where there is no such class."""
     found = [] if owner is None else [owner]
     for kind in found:

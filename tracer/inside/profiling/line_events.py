@@ -10,8 +10,11 @@ where one goes on in the middle of a line: in frames that were running, and wher
 
 import sys
 import threading
+from types import CodeType, FrameType
+from typing import Any, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.profiling.focus import Focus
 
 ENTERED, LEFT, GOES_ON = 0, -1, -1
 MOST_EVENTS = 500000  # in memory, some 100 bytes each
@@ -24,21 +27,21 @@ class Unavailable(Exception):
 class Events(object):
     """Collects the events of what `focus` watches, from `start` to `stop`; `taken` are those since the last `take`."""
 
-    def __init__(self, focus):
+    def __init__(self, focus: Focus) -> None:
         self.focus = focus
-        self.taken = []
-        self.called = None  # ids of the code objects that were called since the last `start(called=True)`
+        self.taken: List[Any] = []
+        self.called: Optional[Set[int]] = None  # ids of the code objects that were called since the last `start(called=True)`
         self.full = False
         self._running = False
-        self._thread = None
+        self._thread: Any = None
         self._source = Monitoring(self) if hasattr(sys, "monitoring") else Tracing(self)
 
     @property
-    def means(self):
+    def means(self) -> str:
         """What tells the events."""
         return self._source.means
 
-    def start(self, frame, called=False):
+    def start(self, frame: FrameType, called: bool = False) -> None:
         """Watch the calling thread; `frame` is the innermost frame that may be watched. Raises Unavailable."""
         self._thread = threading.get_ident()
         self.called = set() if called else None
@@ -50,22 +53,22 @@ class Events(object):
             self.add(one.f_code, GOES_ON - one.f_lineno)
         self._source.watch(running)
 
-    def stop(self):
+    def stop(self) -> None:
         """Watch no longer; functions that are running are left."""
         if self._running:
             self._running = False
             self._source.end(threading.get_ident() == self._thread)
 
-    def take(self):
+    def take(self) -> Tuple[List[Any], Any]:
         """Return the events so far, and forget them."""
         taken, self.taken = self.taken, []
         return taken
 
-    def running(self):
+    def running(self) -> bool:
         """Return whether events are wanted on this thread."""
         return self._running and threading.get_ident() == self._thread
 
-    def add(self, code, line):
+    def add(self, code: CodeType, line: Optional[int]) -> None:
         """Note an event; when there are too many nothing more is noted."""
         if len(self.taken) < MOST_EVENTS:
             self.taken.append((now_ns(), self.focus.number(code), line))
@@ -78,21 +81,21 @@ class Tracing(object):
 
     means = "sys.settrace"
 
-    def __init__(self, events):
+    def __init__(self, events: Any) -> None:
         self._events = events
 
-    def begin(self):
+    def begin(self) -> None:
         """See that nobody else traces."""
         if sys.gettrace() is not None:
             raise Unavailable("the script is traced already (by a debugger or for coverage), and only one can")
 
-    def watch(self, frames):
+    def watch(self, frames: Sequence[FrameType]) -> None:
         """Begin, with these frames being watched already."""
         for frame in frames:
             frame.f_trace = self._local
         sys.settrace(self._called)
 
-    def end(self, here):
+    def end(self, here: FrameType) -> None:
         """End; on another thread than the traced one that one ends by itself with its next call."""
         if here:
             sys.settrace(None)
@@ -100,7 +103,7 @@ class Tracing(object):
                 if frame.f_trace == self._local:
                     frame.f_trace = None
 
-    def _called(self, frame, event, argument):
+    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         events = self._events
         if not events.running():
             sys.settrace(None)
@@ -114,7 +117,7 @@ class Tracing(object):
             events.add(frame.f_code, GOES_ON - frame.f_lineno)
         return self._local
 
-    def _local(self, frame, event, argument):
+    def _local(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             self._events.add(frame.f_code, frame.f_lineno)
         elif event == "return":
@@ -127,13 +130,13 @@ class Monitoring(object):
 
     means = "sys.monitoring"
 
-    def __init__(self, events):
+    def __init__(self, events: Any) -> None:
         self._events = events
-        self._tool = None
+        self._tool: Any = None
         self._local = 0
-        self._watched = []
+        self._watched: List[Any] = []
 
-    def begin(self):
+    def begin(self) -> None:
         """Be a tool of the interpreter."""
         monitoring = sys.monitoring
         free = [number for number in (2, 3, 4) if monitoring.get_tool(number) is None]  # 2 is for profilers
@@ -154,7 +157,7 @@ class Monitoring(object):
         ):
             monitoring.register_callback(self._tool, kind, function)
 
-    def watch(self, frames):
+    def watch(self, frames: Sequence[FrameType]) -> None:
         """Begin, with these frames being watched already."""
         monitoring = sys.monitoring
         kinds = monitoring.events
@@ -163,11 +166,11 @@ class Monitoring(object):
         monitoring.restart_events()
         monitoring.set_events(self._tool, kinds.PY_START | kinds.PY_RESUME | kinds.PY_THROW | kinds.PY_UNWIND)
 
-    def _watch(self, code):
+    def _watch(self, code: CodeType) -> None:
         sys.monitoring.set_local_events(self._tool, code, self._local)
         self._watched.append(code)
 
-    def end(self, here):
+    def end(self, here: FrameType) -> None:
         """End."""
         monitoring = sys.monitoring
         monitoring.set_events(self._tool, 0)
@@ -176,7 +179,7 @@ class Monitoring(object):
         self._watched = []
         monitoring.free_tool_id(self._tool)
 
-    def _started(self, code, offset):
+    def _started(self, code: CodeType, offset: int) -> Any:
         events = self._events
         if not events.running():
             return None
@@ -192,33 +195,33 @@ class Monitoring(object):
         events.add(code, ENTERED)
         return None
 
-    def _resumed(self, code, offset):
+    def _resumed(self, code: CodeType, offset: int) -> Any:
         told = self._started(code, offset)
         if self._is_watched(code):
             self._events.add(code, GOES_ON - sys._getframe(1).f_lineno)
         return told
 
-    def _thrown(self, code, offset, error):
+    def _thrown(self, code: CodeType, offset: int, error: Any) -> None:
         if self._is_watched(code):
             self._events.add(code, ENTERED)
 
-    def _line(self, code, line):
+    def _line(self, code: CodeType, line: int) -> None:
         if self._events.running():
             self._events.add(code, line)
 
-    def _left(self, code, offset, value):
+    def _left(self, code: CodeType, offset: int, value: Any) -> None:
         if self._events.running():
             self._events.add(code, LEFT)
 
-    def _unwound(self, code, offset, error):
+    def _unwound(self, code: CodeType, offset: int, error: Any) -> None:
         if self._is_watched(code):
             self._events.add(code, LEFT)
 
-    def _is_watched(self, code):
+    def _is_watched(self, code: CodeType) -> bool:
         return self._events.running() and any(code is one for one in self._watched)
 
 
-def _stack(frame):
+def _stack(frame: FrameType) -> List[FrameType]:
     """Return the frames from this one to the outermost."""
     frames = []
     while frame is not None:

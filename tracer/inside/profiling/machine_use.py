@@ -1,6 +1,7 @@
 """How many cores other processes keep busy while a pass is recorded, by /proc; a machine that others use makes steps longer."""
 
 import os
+from typing import Any, Tuple
 
 from kernelscope.tracer.inside.agent.machine import core_times
 from kernelscope.tracer.inside.clock import now_ns
@@ -9,7 +10,7 @@ _TICK_NS = 1000000000 // os.sysconf("SC_CLK_TCK")
 _LEAST_NS = 3 * _TICK_NS  # shorter passes are less than the ticks that they are counted in
 
 
-def reading():
+def reading() -> Tuple[int, int, int]:
     """Return (now, processor time of this process, busy time of the cores that it may use), in ns."""
     cores = core_times()
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else cores
@@ -18,7 +19,7 @@ def reading():
     return now_ns(), int((times[0] + times[1]) * 1e9), busy * _TICK_NS
 
 
-def foreign_cores(before, after):
+def foreign_cores(before: Any, after: Any) -> int:
     """Return how many cores were busy with other things between two readings; None where the time is too short to tell."""
     wall, own, busy = (later - earlier for earlier, later in zip(before, after))
     return None if wall < _LEAST_NS else round(max(0.0, float(busy - own) / wall), 3)

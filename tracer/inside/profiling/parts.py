@@ -9,6 +9,7 @@ parts, the pass ends then.
 import json
 import os
 import shutil
+from typing import List, Tuple
 
 SHARES = 8  # parts that there is room for
 WRITTEN = (
@@ -17,7 +18,7 @@ WRITTEN = (
 RANGE_BYTES, EVENT_BYTES, STEP_BYTES = 250, 120, 500  # of one in memory
 
 
-def repeats(folder, name):
+def repeats(folder: str, name: str) -> List[int]:
     """Return the numbers of a pass's parts, the oldest first."""
     try:
         return sorted(int(entry) for entry in os.listdir(os.path.join(folder, name)) if entry.isdigit())
@@ -25,7 +26,7 @@ def repeats(folder, name):
         return []
 
 
-def new_folder(folder, name):
+def new_folder(folder: str, name: str) -> str:
     """Make and return the folder of the pass's next part."""
     number = max(repeats(folder, name) or [0]) + 1
     path = os.path.join(folder, name, str(number))
@@ -33,7 +34,7 @@ def new_folder(folder, name):
     return path
 
 
-def size(path):
+def size(path: str) -> int:
     """Return how many bytes the files of a folder take."""
     total = 0
     for place, _, files in os.walk(path):
@@ -45,7 +46,7 @@ def size(path):
     return total
 
 
-def drop_old(folder, name, limit):
+def drop_old(folder: str, name: str, limit: int) -> Tuple[int, int]:
     """Drop the oldest parts of a pass while all that was recorded is larger than `limit` bytes; the newest stays.
 
     Return how many measured steps were dropped, and how large what remains is.

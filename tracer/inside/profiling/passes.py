@@ -3,11 +3,14 @@
 import json
 import os
 import platform
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from kernelscope.tracer.inside import annotations, heap, memory, plan, streams, threads
 from kernelscope.tracer.inside.clock import anchor, now_ns
+from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use, parts
 from kernelscope.tracer.inside.profiling.ends import Ends
+from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.inputs import Inputs
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
@@ -25,7 +28,7 @@ class Pass(object):
     known already, for the report. focus: which functions' lines are watched.
     """
 
-    def __init__(self, spec, adapter, wanted, known, focus):
+    def __init__(self, spec: Dict[str, Any], adapter: Base, wanted: Dict[str, Any], known: Dict[str, Any], focus: Focus) -> None:
         self.name = wanted["pass"]
         self.adapter = adapter
         self._wanted = wanted
@@ -33,10 +36,11 @@ class Pass(object):
         self._done = 0
         self._measured = 0
         self._begun = wanted.get("begun")
-        self._ended = None  # when the last step did, where the next one begins then
+        self._ended: Optional[int] = None  # when the last step did, where the next one begins then
         self._limit = spec["limit"]
-        self._resident = None  # of the kernels pass, when a first step has ended: what profilers allot at once is no trace
-        self._operator_files = []  # parts of the framework's own trace that are written
+        # of the kernels pass, when a first step has ended: what profilers allot at once is no trace
+        self._resident: Optional[int] = None
+        self._operator_files: List[str] = []  # parts of the framework's own trace that are written
         self._flushed = now_ns()
         self._full = False
         self.folder = parts.new_folder(spec["folder"], self.name)
@@ -51,7 +55,7 @@ class Pass(object):
         }
         self.report.update(known)
         self.recorder = Recorder(self.folder, layers=self.name in ("layers", "kernels"))
-        self.printed = None
+        self.printed: Any = None
         self.inputs = Inputs(self.recorder)
         self.lines = {"kernels": host_lines.Timeline, "lines": host_lines.Totals}.get(self.name, _NoLines)(focus, self.folder)
         self._start()
@@ -59,7 +63,7 @@ class Pass(object):
         self._compiled = adapter.compiled and adapter.compiled.mark()
         self._write_report()
 
-    def _start(self):
+    def _start(self) -> None:
         """Put on what this pass records."""
         report, adapter = self.report, self.adapter
         if adapter.queues:
@@ -78,17 +82,17 @@ class Pass(object):
                 self._tried("lines of libraries", self._start_printing)
             self._tried("operators", adapter.start_operators, self.folder)
 
-    def _start_printing(self):
+    def _start_printing(self) -> None:
         """Let libraries print their calls, with descriptor 1 pointing at a file of ours."""
         self.printed = Printed(self.folder, echo=any(os.environ.get(name, "0") != "0" for name in VERBOSE_VARIABLES))
         self.recorder.marker_fd = self.printed.marker_fd
         for library, reason in self.adapter.printing(True).items():
             self._missing("lines of " + library, reason)
 
-    def _missing(self, what, reason):
+    def _missing(self, what: str, reason: str) -> None:
         self.report.setdefault("unavailable", {})[what] = reason
 
-    def begin_step(self, number):
+    def begin_step(self, number: int) -> None:
         """Begin the script's step of this number, counted from 0."""
         recorder = self.recorder
         recorder.step = number - 1
@@ -98,7 +102,7 @@ class Pass(object):
         self._tried("lines", self.lines.begin)
         recorder.begin_step(self._ended)
 
-    def end_step(self, odd):
+    def end_step(self, odd: Optional[str]) -> Optional[str]:
         """End the step; return OVER, PART or None. odd: why the step is not measured, else None."""
         recorder, wanted = self.recorder, self._wanted
         counts = odd is None and self._done >= wanted["skip"]
@@ -125,7 +129,7 @@ class Pass(object):
             return OVER
         return PART if self._measured and self.name != "kernels" and self._held() > self._limit // parts.SHARES else None
 
-    def _budget(self):
+    def _budget(self) -> None:
         """Leave out ranges of layers where all of them cost too much, by what the steps so far had."""
         recorder, adapter = self.recorder, self.adapter
         costs = adapter.costs(budget.bare_ns(Recorder(self.folder, layers=True)))
@@ -134,13 +138,13 @@ class Pass(object):
             kept = {way: sorted(layers) for way, layers in choice.kept.items()}
             self._leave_out({"layers": choice.left_out, "kept": kept, "phases": choice.phases, "text": choice.text()})
 
-    def _leave_out(self, left_out):
+    def _leave_out(self, left_out: Any) -> None:
         self.report["left_out"] = left_out
         self.report["methods"]["layers pass"] = left_out["text"]
         if not left_out["phases"]:
             self.inputs.detach()
 
-    def ends(self, key):
+    def ends(self, key: Any) -> Optional[Ends]:
         """Return Ends that may note those of the steps that `key` ends from now on, or None where each takes more."""
         left = self._wanted["steps"] - self._measured - 1
         if self.name == "kernels" or self.lines.watching or self._done < self._wanted["skip"]:
@@ -150,7 +154,7 @@ class Pass(object):
         until = min(self._flushed + FLUSH_NS, self._begun + int(self._seconds * 1e9))
         return Ends(self.recorder, key, left, until, self.adapter.queues) if left > 0 else None
 
-    def noted(self, stamps):
+    def noted(self, stamps: Sequence[Any]) -> None:
         """Take over ends that were noted, all of steps that are measured."""
         measured = self._measured
         self.recorder.ended(stamps, False, [(measured + n) // plan.WINDOW_STEPS for n in range(len(stamps))])
@@ -160,12 +164,12 @@ class Pass(object):
         if stamps and self.adapter.queues:
             self._ended = stamps[-1][0]
 
-    def _held(self):
+    def _held(self) -> int:
         """Return how many bytes are held, as far as that is known before it is written."""
         held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
         return held if self.name != "kernels" else 2 * (held + (self.printed.kept if self.printed else 0))
 
-    def _lacks_room(self):
+    def _lacks_room(self) -> bool:
         """Return why the kernels pass has to end, or None: a framework's trace that has grown large is written and let go."""
         if self._resident is None:
             self._resident = _resident()
@@ -180,17 +184,17 @@ class Pass(object):
         written = sum(os.path.getsize(os.path.join(self.folder, name)) for name in self._operator_files)
         return "more would not stay below --max-trace-size" if self._held() + written > self._limit else None
 
-    def rest(self):
+    def rest(self) -> Dict[str, Any]:
         """Return what is wanted of the next part."""
         left_out = self.report.get("left_out")
         return dict(self._wanted, steps=self._wanted["steps"] - self._measured, begun=self._begun, left_out=left_out)
 
-    def _window_ends(self, counts):
+    def _window_ends(self, counts: Any) -> bool:
         """Return whether the next step begins a window: work that still waits would be counted as that one's."""
         measured = self._measured + counts
         return self._done + 1 == self._wanted["skip"] or (counts and measured % plan.WINDOW_STEPS == 0)
 
-    def _impatient(self):
+    def _impatient(self) -> bool:
         """Return whether the pass has to end early: it takes long, or its records grow too large."""
         full = "much was printed in a step" if self._full else "many lines ran in a step" if self.lines.full else None
         if full is None and self.name == "kernels":
@@ -203,7 +207,7 @@ class Pass(object):
             self.report["ended_early"] = "--seconds %g were over" % self._seconds
         return late
 
-    def close(self, reason):
+    def close(self, reason: Optional[str]) -> None:
         """Take off what was put on and write what is left. reason: why the pass ends early, or None."""
         report, adapter = self.report, self.adapter
         report["anchors"].append(anchor())
@@ -228,14 +232,14 @@ class Pass(object):
         report.update(memory=memory.resident(), losses=[], complete=reason is None, reason=reason, measured=self._measured)
         self._write_report()
 
-    def _stop_printing(self):
+    def _stop_printing(self) -> None:
         self.recorder.marker_fd = None  # ranges that are still open, where the script itself ended the pass, have no marks
         if self.printed is not None:
             self._tried("lines of libraries", self.adapter.printing, False)
             self._tried("lines of libraries", self.printed.close)
             self.printed = None
 
-    def _tried(self, what, function, *arguments):
+    def _tried(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call; where that fails, the report says so and the rest is done all the same."""
         try:
             return function(*arguments)
@@ -243,12 +247,12 @@ class Pass(object):
             self._missing(what, "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
             return None
 
-    def hand_on(self):
+    def hand_on(self) -> None:
         """Let what was printed so far go where the script prints."""
         if self.printed is not None:
             self.printed.drain()
 
-    def forked(self):
+    def forked(self) -> None:
         """In a forked process: let it print where it would, and its libraries nothing."""
         self.recorder.layers = False
         annotations.record(None)
@@ -257,12 +261,12 @@ class Pass(object):
             self.printed.release()
             self.adapter.printing(False)
 
-    def _write_report(self):
+    def _write_report(self) -> None:
         with open(os.path.join(self.folder, "child.json"), "w") as out:
             json.dump(self.report, out, indent=1, sort_keys=True)
 
 
-def _resident():
+def _resident() -> int:
     """Return how many bytes of the process are resident; 0 where the system does not tell."""
     return memory.resident().get("resident_bytes", 0)
 
@@ -272,21 +276,21 @@ class _NoLines(object):
 
     full, unavailable, watching = False, None, False
 
-    def held(self):
+    def held(self) -> int:
         """Hold nothing."""
         return 0
 
-    def __init__(self, focus, folder):
+    def __init__(self, focus: Focus, folder: str) -> None:
         pass
 
-    def begin(self):
+    def begin(self) -> None:
         """Do nothing."""
 
-    def end(self, counted, start, end):
+    def end(self, counted: Any, start: int, end: int) -> None:
         """Do nothing."""
 
-    def close(self):
+    def close(self) -> None:
         """Have nothing to report."""
 
-    def forked(self):
+    def forked(self) -> None:
         """Do nothing."""

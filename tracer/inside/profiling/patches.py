@@ -1,25 +1,26 @@
 """Wrappers around other people's functions that can be taken away again."""
 
 import functools
+from typing import Any, Callable, List, Tuple
 
 
 class Patches(object):
     """Attributes that were replaced; `undo` brings all of them back."""
 
-    def __init__(self):
-        self._made = []
+    def __init__(self) -> None:
+        self._made: List[Tuple[Any, str, bool, Any, Any]] = []
 
-    def set(self, owner, name, value):
+    def set(self, owner: Any, name: str, value: Any) -> None:
         """Replace an attribute of a module or class."""
         self._made.append((owner, name, name in vars(owner), vars(owner).get(name), value))
         setattr(owner, name, value)
 
-    def wrap(self, owner, name, make):
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Replace a function by make(function), under the function's own name and documentation."""
         original = getattr(owner, name)
         self.set(owner, name, functools.wraps(original)(make(original)))
 
-    def undo(self):
+    def undo(self) -> None:
         """Bring back what was there. What somebody else has replaced since stays: it may call ours, which then only calls on."""
         for owner, name, own, original, value in reversed(self._made):
             if vars(owner).get(name) is not value:

@@ -9,6 +9,7 @@ import ctypes
 import os
 import re
 import select
+from typing import Any, Iterator
 
 from kernelscope.tracer.inside.streams import STDOUT_FILE
 
@@ -24,7 +25,7 @@ _SIGNS = (b"_verbose,", b"MKL_VERBOSE ", b"@kernelscope ")
 _LINE_BUFFERED, _FULLY_BUFFERED = 1, 0  # _IOLBF and _IOFBF of <stdio.h> on Linux
 
 
-def parted(content, echo=False):
+def parted(content: bytes, echo: bool = False) -> Any:
     """Return (lines of libraries and marks, the script's own bytes, what has to wait for the rest of its line).
 
     echo: the script's environment asked for the libraries' lines too, so that they are its own as well.
@@ -38,7 +39,7 @@ def parted(content, echo=False):
     return lines, (_MARK if echo else _OURS).sub(b"", ready), waiting
 
 
-def chunks(descriptor, start, end, echo=False):
+def chunks(descriptor: int, start: int, end: int, echo: bool = False) -> Iterator[bytes]:
     """Take the file's bytes from `start` to `end` apart, some at a time: yield (lines, own bytes, where the rest begins)."""
     while start < end:
         size = min(CHUNK, end - start)
@@ -54,7 +55,7 @@ def chunks(descriptor, start, end, echo=False):
             return
 
 
-def write_all(descriptor, content):
+def write_all(descriptor: int, content: bytes) -> None:
     """Write every byte, also to a pipe that does not block; a reader that went away is the script's own affair."""
     view = memoryview(content)
     while view:
@@ -69,7 +70,7 @@ def write_all(descriptor, content):
 class Printed(object):
     """Descriptor 1 while libraries print; `marker_fd` is where ranges put their marks."""
 
-    def __init__(self, folder, echo=False):
+    def __init__(self, folder: str, echo: bool = False) -> None:
         self.folder = folder
         self._echo = echo
         self._done = 0
@@ -85,7 +86,7 @@ class Printed(object):
         # in blocks, lines would come out of order with the marks
         self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED, 0)
 
-    def drain(self):
+    def drain(self) -> bool:
         """Hand on what was printed since the last time; return whether that was so little that it may go on."""
         size, before = os.fstat(self.marker_fd).st_size, self._done
         for lines, own, done in chunks(self.marker_fd, before, size, self._echo):
@@ -99,12 +100,12 @@ class Printed(object):
         self._give_back()
         return size - before < LIMIT
 
-    def _give_back(self):
+    def _give_back(self) -> None:
         """Give the disk back what has been handed on; where the file system cannot, it stays until the pass ends."""
         if self._fallocate is not None and self._done:
             self._fallocate(self.marker_fd, _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(self._done))
 
-    def release(self):
+    def release(self) -> None:
         """Point descriptor 1 back, unless the script has pointed it elsewhere; for a forked process, which must not drain."""
         try:
             if os.path.samestat(os.fstat(1), os.fstat(self.marker_fd)):
@@ -112,7 +113,7 @@ class Printed(object):
         except OSError:
             pass  # the script closed it
 
-    def close(self):
+    def close(self) -> None:
         """End the capture; what is left is handed on."""
         self._libc.fflush(None)
         self.release()

@@ -1,9 +1,10 @@
 """What kind of process this is, of all those that a script consists of."""
 
 import sys
+from typing import Any
 
 
-def started_by_multiprocessing():
+def started_by_multiprocessing() -> Any:
     """Return the multiprocessing.Process that runs in this process; None in one that something else started."""
     module = sys.modules.get("multiprocessing.process")
     process = None if module is None else module.current_process()

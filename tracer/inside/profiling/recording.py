@@ -17,10 +17,12 @@ import shutil
 import sys
 import threading
 import traceback
+from typing import Any, Callable, Dict, List, Optional
 
-from kernelscope.tracer.inside import annotations, steady
+from kernelscope.tracer.inside import annotations, frameworks, steady
 from kernelscope.tracer.inside.clock import now_ns
-from kernelscope.tracer.inside.profiling import adapters, focus, parts, processes
+from kernelscope.tracer.inside.frameworks.script import Base
+from kernelscope.tracer.inside.profiling import focus, parts, processes
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 
@@ -35,7 +37,7 @@ MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, an
 _RECORDING = None
 
 
-def of(path):
+def of(path: str) -> "Recording":
     """Return this process's recording, made with the specification at `path` when it is asked for first."""
     global _RECORDING
     if _RECORDING is None:
@@ -44,12 +46,12 @@ def of(path):
     return _RECORDING
 
 
-def current():
+def current() -> "Optional[Recording]":
     """Return this process's recording, or None."""
     return _RECORDING
 
 
-def _never(key):
+def _never(key: Any) -> bool:
     """Note no end."""
     return False
 
@@ -60,48 +62,48 @@ class Recording(object):
     trains: set by adapters as soon as something is made that trains, so that calls which only infer end no steps.
     """
 
-    def __init__(self, spec):
+    def __init__(self, spec: Dict[str, Any]) -> None:
         self.spec = spec
         self.folder = spec["folder"]
         self.trains = spec["mode"] == "train"
         self.over = os.environ.get("RANK", "0") not in ("", "0")
         self.steps = 0  # of the script so far
-        self.recording = None  # the pass that is being recorded
-        self._adapters = []
-        self._adapter = None  # whose steps count
-        self._training = None  # whether those are steps that train
+        self.recording: Any = None  # the pass that is being recorded
+        self._adapters: List[Base] = []
+        self._adapter: Optional[Base] = None  # whose steps count
+        self._training: Optional[bool] = None  # whether those are steps that train
         self._rounds = Rounds()
         self._plan = list(spec["plan"])
         self._pid = os.getpid()
-        self._thread = None
+        self._thread: Optional[int] = None
         self._busy = False
-        self._odd = None  # why the present step is not like others
+        self._odd: Optional[str] = None  # why the present step is not like others
         self._odd_steps = 0
-        self._times = []  # of warm-up steps, ns
-        self._last = None
-        self._started = None
+        self._times: List[int] = []  # of warm-up steps, ns
+        self._last: Optional[int] = None
+        self._started: Optional[int] = None
         self._patches = Patches()
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
         self._found = False  # whether the adapter knows what ends steps
         self._step_end = ""  # where that is, in words
-        self._ends = None  # those that are only noted for now
+        self._ends: Any = None  # those that are only noted for now
         self._noted = _never  # notes an end where that is all (see Ends)
-        self._focus = None  # which functions' lines are watched, once passes begin
+        self._focus: Any = None  # which functions' lines are watched, once passes begin
         annotations.listen(self.step_marked)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._forking, after_in_child=self._forked)
 
     # --- what others tell ------------------------------------------------------------------------------------------------
 
-    def imported(self, name):
+    def imported(self, name: str) -> None:
         """A framework's import has ended."""
         if self.over:
             return
         self._guarded(self._adapt, name)
 
-    def stepped(self, adapter, key, training=True):
-        """Something has ended that may be a step's end (see adapters)."""
+    def stepped(self, adapter: Base, key: Any, training: bool = True) -> None:
+        """Something has ended that may be a step's end (see frameworks.script)."""
         if self._noted(key):
             return
         if self.over or self._busy or os.getpid() != self._pid:
@@ -112,7 +114,7 @@ class Recording(object):
         finally:
             self._busy = False
 
-    def step_marked(self):
+    def step_marked(self) -> None:
         """The script itself says that a step has ended: from now on nothing else ends one."""
         if self._adapters and self.recording is None:
             self._marked = True
@@ -120,16 +122,16 @@ class Recording(object):
             adapter = max(self._adapters, key=lambda one: one.rank)
             self.stepped(adapter, MARKED, training=self.trains or self.spec["mode"] == "train")
 
-    def adapter_of(self, framework):
+    def adapter_of(self, framework: str) -> Optional[Base]:
         """Return the adapter of an imported framework, for one that runs on top of it; None where there is none."""
         return next((adapter for adapter in self._adapters if adapter.framework == framework), None)
 
-    def interrupted(self, reason):
+    def interrupted(self, reason: str) -> None:
         """The present step is not like others: a model is evaluated, a checkpoint written. It is not measured."""
         self._odd = reason
         self._noted = _never
 
-    def finish(self, reason):
+    def finish(self, reason: str) -> None:
         """Record no longer; what was recorded is written."""
         if self.over or os.getpid() != self._pid:
             return
@@ -144,12 +146,12 @@ class Recording(object):
             self._guarded(adapter.stop)
         self._patches.undo()
 
-    def cut(self, reason):
+    def cut(self, reason: str) -> None:
         """End the present pass at once, with what it has: something of the script's needs what the pass uses."""
         if self.recording is not None and os.getpid() == self._pid:
             self._guarded(self._close_pass, reason)
 
-    def note(self, kind, text):
+    def note(self, kind: str, text: str) -> None:
         """Write down what a reader of the run should know."""
         try:
             with open(os.path.join(self.folder, NOTES_FILE), "a") as out:
@@ -159,22 +161,22 @@ class Recording(object):
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
-    def _adapt(self, name):
-        adapter = adapters.adapter(adapters.REGISTRY[name])(self)
+    def _adapt(self, name: str) -> None:
+        adapter = frameworks.adapter(name)(self)
         self._adapters.append(adapter)
         if len(self._adapters) == 1:
             atexit.register(self.finish, "the script ended")
             self._patches.wrap(os, "_exit", self._exiting)
         adapter.watch()
 
-    def _exiting(self, leave):
-        def leaving(status):
+    def _exiting(self, leave: Callable[[int], Any]) -> Callable[[int], None]:
+        def leaving(status: int) -> None:
             self.finish("the script called os._exit")
             leave(status)
 
         return leaving
 
-    def _step_may_end(self, adapter, key, training):
+    def _step_may_end(self, adapter: Base, key: Any, training: bool) -> None:
         if self._marked and key is not MARKED:
             return
         if not self._counts(adapter, training):
@@ -191,7 +193,7 @@ class Recording(object):
         if not self.over:
             self._begin_step()
 
-    def _counts(self, adapter, training):
+    def _counts(self, adapter: Base, training: bool) -> bool:
         """Return whether such ends are those of steps; of the highest framework, and those that train go before others."""
         if self.spec["mode"] != "auto":
             if training != (self.spec["mode"] == "train"):
@@ -204,7 +206,7 @@ class Recording(object):
             self._adapter, self._training = adapter, training
         return adapter is self._adapter and training == self._training
 
-    def _begin_again(self):
+    def _begin_again(self) -> None:
         """What was counted as steps were none, others are: what was recorded is dropped, so that all passes are of one kind."""
         self._ends, self._noted = None, _never
         if self.recording is not None:
@@ -217,7 +219,7 @@ class Recording(object):
         self._started = None if self._started is None else now_ns()
         self.steps = self._odd_steps = 0
 
-    def _take_noted(self):
+    def _take_noted(self) -> None:
         """Tell the pass of the ends that were only noted; none is noted any more."""
         noting, self._ends, self._noted = self._ends, None, _never
         if noting is None or not noting.stamps:
@@ -228,7 +230,7 @@ class Recording(object):
             self._times.append(end - self._last)
             self._last = begun
 
-    def _end_step(self):
+    def _end_step(self) -> None:
         now = now_ns()
         self._take_noted()
         self.steps += 1
@@ -251,7 +253,7 @@ class Recording(object):
             self._drop_old(closing.name)
             self._open_pass()
 
-    def _begin_step(self):
+    def _begin_step(self) -> None:
         if self.recording is not None:
             self.recording.begin_step(self.steps)
             # where forks cannot be told, every end has to look whether this is still the process that is recorded
@@ -260,7 +262,7 @@ class Recording(object):
                 self._noted = _never if self._ends is None else self._ends.noted
         self._last = now_ns()
 
-    def _warm(self):
+    def _warm(self) -> bool:
         """Return whether warm-up is over: enough steps, and their times settled or no patience left."""
         wanted, done = self.spec["warmup"], len(self._times)
         if self._started is None:
@@ -273,7 +275,7 @@ class Recording(object):
         slow = now_ns() - self._started > WARMUP_SECONDS * 1e9 and done >= FEWEST_STEPS
         return slow or steady.settled(self._times, wanted["steps"])
 
-    def _claim(self):
+    def _claim(self) -> None:
         """Be the process that is recorded, or stop."""
         ranks = [rank for rank in (adapter.process_rank() for adapter in self._adapters) if rank is not None]
         if any(ranks):
@@ -294,7 +296,7 @@ class Recording(object):
 
     # --- passes ----------------------------------------------------------------------------------------------------------
 
-    def _open_pass(self):
+    def _open_pass(self) -> None:
         from kernelscope.tracer.inside.profiling.passes import Pass  # late: it loads what only passes need
 
         if self.over:
@@ -311,13 +313,13 @@ class Recording(object):
         known = {"training": self._training, "warmup": {"steps": len(self._times), "settled": settled}}
         if self._focus is None:
             quotes = self.spec.get("sources", True)
-            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(adapters.REGISTRY), quotes)
+            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(frameworks.SCRIPTS), quotes)
             self._keep_sources()
         self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known, self._focus)
         with open(os.path.join(self.folder, NOW_FILE), "w") as out:
             json.dump([os.getpid(), os.path.relpath(self.recording.folder, self.folder)], out)
 
-    def _keep_sources(self):
+    def _keep_sources(self) -> None:
         """Keep the program's own files, those of modules that are loaded by now."""
         from kernelscope.tracer.inside.profiling import host_lines, sources  # late: as above
 
@@ -328,7 +330,7 @@ class Recording(object):
         except OSError:
             pass  # the folder is gone or the disk full: the script goes on all the same
 
-    def _drop_old(self, name):
+    def _drop_old(self, name: str) -> None:
         """Let the oldest parts of a pass make room for the next one."""
         dropped, size = parts.drop_old(self.folder, name, self.spec["limit"])
         if dropped:
@@ -336,14 +338,14 @@ class Recording(object):
         if size > self.spec["limit"]:
             self.note("too large", json.dumps([name, size]))
 
-    def _close_pass(self, reason):
+    def _close_pass(self, reason: Optional[str]) -> None:
         self._take_noted()
         closing, self.recording = self.recording, None
         with _quiet():
             os.unlink(os.path.join(self.folder, NOW_FILE))
         closing.close(reason)
 
-    def _summarise(self):
+    def _summarise(self) -> None:
         """Write down what was seen in all, for the message at the end."""
         if not self._claimed and self._adapters and not self.steps:
             names = ", ".join(adapter.framework for adapter in self._adapters)
@@ -353,13 +355,13 @@ class Recording(object):
             about = {"steps": self.steps, "training": self._training, "left": left, "end": self._step_end}
             self.note("steps", json.dumps(about))
 
-    def _why_no_steps(self):
+    def _why_no_steps(self) -> str:
         made = "an optimizer was made and never stepped; --mode infer counts calls of the model"
         return "%s; %s" % (made if self.trains else "nothing stepped", MARKING)
 
     # --- faults ----------------------------------------------------------------------------------------------------------
 
-    def _guarded(self, function, *arguments):
+    def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call; an exception of ours becomes a note, and recording ends, but the script goes on."""
         try:
             return function(*arguments)
@@ -371,13 +373,13 @@ class Recording(object):
                 self.finish("a fault of kernelscope: %s" % type(error).__name__)
         return None
 
-    def _forking(self):
+    def _forking(self) -> None:
         """Before a fork, what was printed so far goes out: the forked process prints at once."""
         if self.recording is not None and os.getpid() == self._pid and not self._busy:
             with _quiet():
                 self.recording.hand_on()
 
-    def _forked(self):
+    def _forked(self) -> None:
         """In a forked process nothing is recorded, and what it prints goes where it would."""
         self.over = True
         self._ends, self._noted = None, _never
@@ -390,8 +392,8 @@ class Recording(object):
 class _quiet(object):
     """Lets every exception of the block pass by: for what is done on the way out."""
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         return kind is not None and issubclass(kind, Exception)

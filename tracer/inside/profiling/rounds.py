@@ -5,6 +5,8 @@ turns (two networks that are trained against each other, an encoder and a decode
 them, and the one that was seen last ends it. One that no longer ends anything while others go on gives way to them.
 """
 
+from typing import Any, Set
+
 SILENT = 50  # ends of others without one of its own before it gives way: rounds of up to so many ends are known
 REMEMBERED = 1000  # a loop that makes a new optimizer for each step must not fill the memory
 
@@ -12,18 +14,18 @@ REMEMBERED = 1000  # a loop that makes a new optimizer for each step must not fi
 class Rounds(object):
     """What has ended so far; `closing` is the key that ends steps."""
 
-    def __init__(self):
-        self.closing = None
-        self.known = set()
+    def __init__(self) -> None:
+        self.closing: Any = None
+        self.known: Set[Any] = set()
         self._others = 0
         self._noted = 0
 
-    def noted(self, count):
+    def noted(self, count: int) -> None:
         """Tell how many ends of `closing` were only noted since `ends` told of one: since the last look it may have had some."""
         if count != self._noted:
             self._noted, self._others = count, 0
 
-    def ends(self, key):
+    def ends(self, key: Any) -> bool:
         """Tell that `key` has ended something; return whether that ends a step."""
         if key not in self.known:
             if len(self.known) >= REMEMBERED:

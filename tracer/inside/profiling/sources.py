@@ -7,13 +7,16 @@ These are the files of modules that are no installed package, the interpreter's,
 import json
 import os
 import sys
+from typing import Any, Callable, Dict, List, Optional
+
+from kernelscope.tracer.inside.profiling.focus import Focus
 
 FOLDER, INDEX = "sources", "index.json"
 MOST_FILES = 200
 MOST_BYTES = 1 << 20  # of one file; more is data that was written as code
 
 
-def keep(folder, focus, shown):
+def keep(folder: str, focus: Focus, shown: Callable[[str], str]) -> None:
     """Write the files of all modules that are loaded now; what was kept before stays.
 
     focus: tells which files are the program's own. shown: returns a path as people know it. Raises OSError.
@@ -43,14 +46,14 @@ def keep(folder, focus, shown):
             json.dump(index, out, indent=1)
 
 
-def _own(focus):
+def _own(focus: Focus) -> List[str]:
     """Return the program's own files, sorted."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     texts = [path for path in files if isinstance(path, str) and path.endswith(".py") and focus.is_own(path)]
     return sorted({os.path.abspath(path) for path in texts if not os.path.basename(path).startswith("__autograph")})
 
 
-def _text(path):
+def _text(path: str) -> Optional[bytes]:
     """Return a file's bytes; None where it cannot be read or is too large."""
     try:
         if os.path.getsize(path) > MOST_BYTES:
@@ -61,7 +64,7 @@ def _text(path):
         return None
 
 
-def _read(path):
+def _read(path: str) -> Dict[str, Any]:
     try:
         with open(path) as file:
             return json.load(file)

@@ -8,6 +8,10 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 
+MYPY = False  # typing is not imported by every process that starts
+if MYPY:
+    from typing import Any, Optional
+
 VARIABLE = "KERNELSCOPE_PROFILE"  # the path of the specification, see recording
 PACKAGE = "kernelscope"
 
@@ -15,11 +19,11 @@ PACKAGE = "kernelscope"
 class Staged(object):
     """Finds kernelscope.tracer in the staged copy, and the package around it where the script's environment has none."""
 
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self.root = root
         self._asking = False
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Optional[ModuleSpec]":
         """Return where the module is, or None for what is not ours."""
         if name == PACKAGE + ".tracer":
             return self._tracer(path)
@@ -29,7 +33,7 @@ class Staged(object):
         spec.submodule_search_locations = [os.path.join(self.root, PACKAGE)]
         return spec
 
-    def _tracer(self, path):
+    def _tracer(self, path: "Any") -> ModuleSpec:
         """Return our copy; what an installed kernelscope has beside `inside` is found behind it."""
         folder = os.path.join(self.root, PACKAGE, "tracer")
         file = os.path.join(folder, "__init__.py")
@@ -40,7 +44,7 @@ class Staged(object):
         return spec
 
 
-def main():
+def main() -> None:
     """Watch the imports of this interpreter for frameworks."""
     root = __file__
     for _ in range(5):  # kernelscope/tracer/inside/profiling/start.py
@@ -50,16 +54,16 @@ def main():
     os.putenv("ONEDNN_VERBOSE_TIMESTAMP", "1")
     if "KINETO_LOG_LEVEL" not in os.environ:
         os.putenv("KINETO_LOG_LEVEL", "99")  # the profiler would write to stderr that it starts and stops
+    from kernelscope.tracer.inside.frameworks import SCRIPTS
     from kernelscope.tracer.inside.profiling import imports
-    from kernelscope.tracer.inside.profiling.adapters import REGISTRY
 
     spec = os.environ[VARIABLE]
     with open(spec + ".seen", "a") as out:
         out.write("%d %d.%d\n" % ((os.getpid(),) + sys.version_info[:2]))
 
-    def imported(name):
+    def imported(name: str) -> None:
         from kernelscope.tracer.inside.profiling import recording  # late: no framework, no cost
 
         recording.of(spec).imported(name)
 
-    imports.watch(REGISTRY, imported)
+    imports.watch(SCRIPTS, imported)

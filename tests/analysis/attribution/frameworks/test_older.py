@@ -10,7 +10,7 @@ from kernelscope.analysis.attribution.frameworks import Clock, Context, chainer,
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
-from kernelscope.tracer.inside.hooks.theano import laid_out
+from kernelscope.tracer.inside.frameworks.theano.workload import laid_out
 from kernelscope.workloads import networks
 from tests.places import ROOT
 

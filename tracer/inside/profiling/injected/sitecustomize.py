@@ -9,6 +9,7 @@ import sys
 
 
 def _make_way(here):
+    # type: (str) -> str
     """Take this folder off the path; return the path of the module that goes on from here."""
     sys.path[:] = [folder for folder in sys.path if not folder or os.path.abspath(folder) != here]
     sys.path_importer_cache.pop(here, None)
@@ -16,6 +17,7 @@ def _make_way(here):
 
 
 def _start(path):
+    # type: (str) -> None
     """Watch imports; whatever goes wrong is written down, never raised into the script."""
     if sys.version_info < (3, 6) or not os.environ.get("KERNELSCOPE_PROFILE"):
         return

@@ -1,0 +1,95 @@
+"""The frameworks: what is known of each without importing it, and where it is hooked; one module or folder a framework.
+
+In a framework's folder `workload` has the hooks of our own programs (see `workload.Hooks` beside this file), `script` those of
+scripts that know nothing of us (see `script.Adapter`), and the other modules what both of them build on. Frameworks that only
+our own programs use are a module each.
+"""
+
+import importlib
+
+MYPY = False  # typing is not imported by every process that starts
+if MYPY:
+    from typing import Tuple, Type
+
+    from kernelscope.tracer.inside.frameworks.script import Base
+    from kernelscope.tracer.inside.frameworks.workload import Hooks
+
+
+class Framework(object):
+    """What is known of a framework. imports: the modules that must import, the one first that says its version. family: what
+    its modules are called here, in workloads and in analysis.attribution.frameworks. hooks: the class of its hooks, by module.
+    reveals: what it tells of its kernels on a processor, the same on every machine.
+    """
+
+    def __init__(self, imports: "Tuple[str, ...]", family: str, hooks: str, reveals: str) -> None:
+        self.imports = imports
+        self.family = family
+        self.hooks = hooks
+        self.reveals = reveals
+
+
+FRAMEWORKS = {
+    "pytorch": Framework(("torch",), "pytorch", "pytorch.workload:Hooks",
+        "oneDNN and MKL calls with shapes; torch.profiler operators; layers through module hooks"),
+    "tensorflow": Framework(("tensorflow",), "tensorflow", "tensorflow.workload:Hooks",
+        "oneDNN calls with shapes; profiler operators whose names carry the layer"),
+    "mxnet": Framework(("mxnet",), "mxnet", "mxnet.workload:Hooks",
+        "oneDNN calls with shapes; mx.profiler operators; layers through Gluon blocks"),
+    "cntk": Framework(("cntk",), "cntk", "cntk.workload:Hooks",
+        "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names"),
+    "jax": Framework(("jax",), "jax", "jax.workload:Hooks",
+        "XLA's operations with shapes; layers through jax.named_scope in the compiled programs"),
+    "keras-torch": Framework(("keras", "torch"), "keras", "keras.workload:OnTorch",
+        "as pytorch; layers through calls of Keras's layers"),
+    "keras-tensorflow": Framework(("keras", "tensorflow"), "keras", "keras.workload:OnTensorFlow",
+        "as tensorflow; layers through the scopes that Keras opens"),
+    "keras-jax": Framework(("keras", "jax"), "keras", "keras.workload:OnJax",
+        "as jax; layers through the scopes that Keras opens"),
+    "onednn": Framework(("onednn",), "onednn", "onednn:Hooks",
+        "its own calls with shapes; layers through the calls of primitives; inference of lenet only"),
+    "cudnn": Framework(("cudnn",), "cudnn", "cudnn:Hooks",
+        "kernels of a GPU; layers through the calls of cuDNN's graphs; inference of lenet only"),
+    "chainer": Framework(("chainer",), "chainer", "chainer:Hooks",
+        "numpy's calls of OpenBLAS with shapes; Chainer's functions; layers through its hooks"),
+    "lasagne": Framework(("lasagne", "theano"), "lasagne", "lasagne:Hooks",
+        "numpy's calls of OpenBLAS with shapes; Theano's profile of nodes; layers through the methods that made them"),
+    "keras-theano": Framework(("keras", "theano"), "keras2", "keras2:OnTheano",
+        "as lasagne; layers through calls of Keras's layers"),
+    "keras-cntk": Framework(("keras", "cntk"), "keras2", "keras2:OnCntk",
+        "as cntk; layers through Keras's layers, which are named on their nodes"),
+    "keras-mxnet": Framework(("keras", "mxnet"), "keras2", "keras2:OnMxnet",
+        "as mxnet; layers through the names of Keras's symbols"),
+    "onnxruntime": Framework(("onnxruntime",), "onnxruntime", "onnxruntime:Hooks",
+        "nodes of its optimized graph with shapes; layers through nodes' names; inference only"),
+    "caffe2": Framework(("caffe2",), "caffe2", "caffe2:Hooks",
+        "operators with shapes, one by one, and MKL calls; layers through blobs' names"),
+}  # fmt: skip
+
+# module that scripts import -> our module here, whose class Adapter is made when the import has ended
+SCRIPTS = {
+    "torch": "pytorch.script",
+    "tensorflow": "tensorflow.script",
+    "jax": "jax.script",
+    "keras": "keras.script",
+    "mxnet": "mxnet.script",
+    "cntk": "cntk.script",
+}
+
+
+def described(framework: str) -> Framework:
+    """Return what is known of a framework; one that is not listed here is a package of workloads that marks its layers itself."""
+    reveals = "numpy's calls of OpenBLAS with shapes; layers through functions that its program marks"
+    return FRAMEWORKS.get(framework) or Framework((), framework.partition("-")[0], "marked:Hooks", reveals)
+
+
+def hooks(framework: str) -> "Type[Hooks]":
+    """Return the class of a framework's hooks for our workloads."""
+    module, _, name = described(framework).hooks.partition(":")
+    found: "Type[Hooks]" = getattr(importlib.import_module("%s.%s" % (__name__, module)), name)
+    return found
+
+
+def adapter(module: str) -> "Type[Base]":
+    """Return the class of the adapter for scripts that import this module."""
+    found: "Type[Base]" = importlib.import_module("%s.%s" % (__name__, SCRIPTS[module])).Adapter
+    return found

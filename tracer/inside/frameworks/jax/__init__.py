@@ -1,0 +1,1 @@
+"""JAX: what is hooked of it, in our workloads and in scripts."""

@@ -1,0 +1,14 @@
+"""Keras 3: what is hooked of it, with the hooks of its backends."""
+
+from typing import Any, Dict
+
+
+def settings(keras: Any) -> Dict[str, Any]:
+    """Return the settings that Keras has of its own; Keras 2 has none of these."""
+    config = getattr(keras, "config", None)
+    if not hasattr(config, "image_data_format"):
+        return {}
+    found = {"memory_format": config.image_data_format().replace("_", " "), "default_dtype": config.floatx()}
+    if hasattr(config, "dtype_policy"):
+        found["precision_policy"] = config.dtype_policy().name
+    return found

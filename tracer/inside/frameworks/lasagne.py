@@ -1,0 +1,28 @@
+"""Lasagne: Theano's hooks, told what its layers, losses and updates are."""
+
+import importlib
+from typing import Any, Dict
+
+from kernelscope.tracer.inside.frameworks.theano import workload as theano
+
+
+class Hooks(theano.Hooks):
+    """What a pass records of Lasagne."""
+
+    methods = ("get_output_for",)
+    modules = (
+        ("lasagne.objectives", ("loss", "forward")),
+        ("lasagne.updates", ("", "optimizer")),
+        ("kernelscope.workloads.lasagne.updates", ("", "optimizer")),
+    ) + theano.MODULES
+
+    def layer_kind(self) -> Any:
+        """Import Lasagne, after what it needs of a later Theano, and return the class of its layers."""
+        importlib.import_module("kernelscope.workloads.lasagne")
+        return importlib.import_module("lasagne").layers.Layer
+
+    def versions(self) -> Dict[str, Any]:
+        """Return Theano's versions with Lasagne's first."""
+        found = {"lasagne": importlib.import_module("lasagne").__version__}
+        found.update(super(Hooks, self).versions())
+        return found

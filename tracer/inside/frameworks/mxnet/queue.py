@@ -1,0 +1,268 @@
+"""What a step queues on MXNet's engine, in order: operators of imperative code, graphs of hybridized blocks, executors.
+
+The engine's profiler tells an operator's type and time only. Whose it is follows from what Python queued, when, and what waits
+for what: analysis.attribution.frameworks.mxnet_queue finds the one that must have run. What the gradient of a graph or an
+operator consists of, an executor of the same symbol says, which is made for that when the pass is over and never runs.
+
+The file: {"graphs": [{"nodes": [...]}], "steps": [{"graph", "queued_ns", "until_ns"}]}: for each step which graph it ran, and
+from when until when each of its entries was being queued. A node has op, name, layer, phase, entry, and after: which nodes of
+this graph it waits for.
+"""
+
+import ctypes
+import json
+import os
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.frameworks.mxnet.graph import GRAPH_FILE, neighbour, parse_graph, phase_of, without_direction
+from kernelscope.tracer.inside.frameworks.mxnet.separate import REMARKS
+from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
+
+OPERATOR, GRAPH, EXECUTOR, BACKWARD = "operator", "graph", "executor", "backward"
+_FIRST = "operator0"  # how the node of an operator that is bound alone is called
+
+
+class Queue(object):
+    """The entries of each step, and at the end the graphs that they stand for.
+
+    names: of_node(name) returns the layer of a graph's node, or None, and of_inputs(names) that of one that was fused; step()
+    the number of the present step.
+    """
+
+    def __init__(self, mx: Any, imperative: Any, names: Any, step: Callable[[], int]) -> None:
+        self.mx = mx
+        self.missing: Dict[Any, Any] = {}  # what could not be described -> why
+        self._recorded = imperative.recorded
+        self._layers = names
+        self._step = step
+        self._number: Any = None  # of the step whose entries are being collected
+        self._entries: List[Any] = []  # (key of _known, which earlier entries made its inputs, counted back from it)
+        self._times: List[Any] = []  # for each entry, from when until when it was being queued
+        self._steps: List[Any] = []
+        self._known: Dict[Any, Any] = {}  # key -> what an entry needs to be described: see the adding methods
+        self._names: Dict[Any, Any] = {}  # handle of an operator -> its name
+        self._before = self._queued = None
+        self._made: Dict[
+            Any, Any
+        ] = {}  # handle of an array -> the entry that made it, and whether that is taken back by a backward pass
+
+    # --- while steps run -------------------------------------------------------------------------------------------------
+
+    def opening(self) -> None:
+        """Before something is queued."""
+        number = self._step()
+        if number != self._number:
+            self._close_step()
+            self._number = number
+        self._before, self._queued = self._recorded(), now_ns()  # nothing is recorded yet
+
+    def operator(self, handle: Any, arrays: Any, keys: Any, values: Any, layer: Optional[str], phase: str, outputs: Any) -> None:
+        """An operator of imperative code was queued."""
+        made = self._makers(arrays)
+        recorded = self._add_made(outputs)
+        key = (OPERATOR, handle, tuple(keys), layer, phase, recorded)
+        if key not in self._known:
+            shapes = [tuple(array.shape) for array in arrays]
+            self._known[key] = (list(keys), [str(value) for value in values], shapes)
+        self._add(key, made)
+
+    def graph(self, identity: Any, symbol: Any, arrays: Any, layer: Optional[str], outputs: Any) -> None:
+        """A graph was queued: that of a hybridized block, `layer` being the block's own."""
+        made = self._makers(arrays)
+        taken = [self._made.get(array.handle.value, (0, False))[1] for array in arrays]
+        recorded = self._add_made(outputs)
+        key = (GRAPH, identity, layer, None, "forward", recorded)
+        if key not in self._known:
+            needed = [known or array.grad is not None for known, array in zip(taken, arrays)]
+            self._known[key] = (symbol, [tuple(array.shape) for array in arrays], needed)
+        self._add(key, made)
+
+    def executor(self, executor: Any, phase: str) -> List[int]:
+        """An executor's forward or backward pass is to be queued; return what `queued` wants when it has been."""
+        self.opening()
+        key = (EXECUTOR, id(executor), None, None, phase, False)
+        if key not in self._known:
+            self._known[key] = (executor.debug_str(),)
+        return self._add(key, ())
+
+    def backward(self) -> List[int]:
+        """A backward pass of what was recorded is to be queued; return what `queued` wants when it has been."""
+        self.opening()
+        return self._add((BACKWARD,), ())
+
+    @staticmethod
+    def queued(entry: Any) -> None:
+        """An executor's or a backward pass has been queued."""
+        entry[1] = now_ns()
+
+    def _makers(self, arrays: Any) -> Tuple[Any, ...]:
+        """Return which entries made these arrays, counted back from the one that is to be added."""
+        found = (self._made.get(array.handle.value) for array in arrays)
+        return tuple(sorted({len(self._entries) - maker[0] for maker in found if maker is not None}))
+
+    def _add_made(self, outputs: Any) -> bool:
+        """Remember what the entry that is to be added made; return whether a backward pass takes it back."""
+        count = self._recorded()
+        recorded = count != self._before if count is not None else self.mx.autograd.is_recording()
+        for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
+            self._made[output.handle.value] = (len(self._entries), recorded)
+        return recorded
+
+    def _add(self, key: Any, made: Any) -> List[int]:
+        self._entries.append((key, made))
+        times = [self._queued, now_ns()]
+        self._times.append(times)
+        return times
+
+    def _close_step(self) -> None:
+        self._steps.append((tuple(self._entries), self._times))
+        self._entries, self._times, self._made = [], [], {}
+
+    # --- when the pass is over -------------------------------------------------------------------------------------------
+
+    def write(self, folder: str) -> List[str]:
+        """Write the graph of each kind of step, and of which kind each step was; return the file's name."""
+        self._close_step()
+        kinds = {}
+        steps = []
+        for entries, times in self._steps:
+            first, last = zip(*times) if times else ((), ())
+            steps.append({"graph": kinds.setdefault(entries, len(kinds)), "queued_ns": first, "until_ns": last})
+        graphs = [{"nodes": Nodes(self._described).of(entries)} for entries in sorted(kinds, key=kinds.get)]
+        with open(os.path.join(folder, GRAPH_FILE), "w") as out:
+            json.dump({"graphs": graphs, "steps": steps}, out)
+        return GRAPH_FILE
+
+    def _described(self, key: Any) -> Any:
+        """Return (forward nodes, backward nodes) of an entry; of a graph that cannot be described none are known."""
+        found = self._known[key]
+        if found[0] is _DONE:
+            return found[1]
+        try:
+            result = {OPERATOR: self._of_operator, GRAPH: self._of_graph, EXECUTOR: self._of_executor}[key[0]](key, *found)
+        except Exception as error:  # whatever MXNet makes of a symbol that it never ran alone
+            self.missing[self._name(key[1]) if key[0] == OPERATOR else str(key[2])] = str(error).split("\n")[0][:200]
+            result = ([self._node(key)], []) if key[0] == OPERATOR else ([], [])
+        self._known[key] = (_DONE, result)
+        return result
+
+    def _node(self, key: Any) -> Dict[str, Any]:
+        return {"op": self._name(key[1]), "name": self._name(key[1]), "layer": key[3], "phase": key[4], "inputs": [""]}
+
+    def _name(self, handle: Any) -> str:
+        """Return an operator's name by its handle."""
+        if handle not in self._names:
+            name, base = ctypes.c_char_p(), self.mx.base
+            base.check_call(base._LIB.MXSymbolGetAtomicSymbolName(ctypes.c_void_p(handle), ctypes.byref(name)))
+            self._names[handle] = name.value.decode("ascii")
+        return self._names[handle]
+
+    def _of_operator(self, key: Any, keys: Any, values: Any, shapes: Any) -> Any:
+        """An operator's gradient is what an executor of this operator alone adds to it."""
+        if not key[-1]:
+            return [self._node(key)], []
+        from mxnet._ctypes.symbol import _symbol_creator
+
+        names = ["input%d" % number for number in range(len(shapes))]
+        variables = [self.mx.sym.var(name) for name in names]
+        symbol = _symbol_creator(key[1], variables, {}, keys, values, _FIRST, False, False)
+        back = [node for node in self._bound(symbol, names, shapes, "write") if node["name"] != _FIRST]
+        for node in back:
+            node.update(layer=key[3], phase="backward")
+        return [self._node(key)], back
+
+    def _of_graph(self, key: Any, symbol: Any, shapes: Any, needed: Any) -> Any:
+        """A graph runs in the order of its symbol's nodes; an executor, which may fuse what only infers, says its gradient."""
+        inside = json.loads(symbol.tojson())["nodes"]
+        nodes = [
+            {"op": node["op"], "name": node["name"], "inputs": [inside[source[0]]["name"] for source in node["inputs"]]}
+            for node in inside
+            if node["op"] != "null"
+        ]
+        names = symbol.list_inputs()
+        wanted = {name for name, need in zip(names, needed) if need} & set(symbol.list_arguments())
+        if key[-1] and wanted:
+            requests = {name: "write" if name in wanted else "null" for name in symbol.list_arguments()}
+            nodes += self._layered(self._bound(symbol, names, shapes, requests), key[2])[1]
+        return self._layered(nodes, key[2])
+
+    def _of_executor(self, key: Any, text: str) -> Tuple[Any, List[Any]]:
+        forward, back = self._layered(parse_graph(text), None)
+        return (forward, []) if key[4] == "forward" else (back, [])
+
+    def _layered(self, nodes: Any, own: Any) -> Tuple[List[Any], List[Any]]:
+        """Return the nodes of both directions with their layers; `own` is the layer of the block that the graph is of."""
+        for node in nodes:
+            node["phase"] = phase_of(node)
+            node["layer"] = self._layers.of_node(without_direction(node["name"])) or self._layers.of_inputs(node["inputs"])
+        _lend(nodes, own)
+        return [node for node in nodes if node["phase"] == "forward"], [node for node in nodes if node["phase"] == "backward"]
+
+    def _bound(self, symbol: Any, names: Sequence[str], shapes: Any, requests: Any) -> List[Dict[str, Any]]:
+        """Return the nodes of an executor of this symbol."""
+        with Unprinted(REMARKS):
+            executor = symbol.simple_bind(self.mx.cpu(), grad_req=requests, **dict(zip(names, shapes)))
+        return parse_graph(executor.debug_str())
+
+
+class Nodes(object):
+    """The nodes of a step, in the order in which they were queued; a backward pass takes back what was recorded."""
+
+    def __init__(self, described: Dict[str, Any]) -> None:
+        self._described = described
+        self._nodes: List[Any] = []
+        self._last: Dict[Any, Any] = {}  # entry -> position of its last forward node
+        self._tape: List[Any] = []  # (entry, the entries that made its inputs, its backward nodes)
+
+    def of(self, entries: Any) -> List[Dict[str, Any]]:
+        """Return the nodes of these entries."""
+        for number, (key, made) in enumerate(entries):
+            if key[0] == BACKWARD:
+                self._take_back(number)
+                continue
+            forward, back = self._described(key)
+            makers = [number - distance for distance in made]
+            sources = [self._last[maker] for maker in makers if maker in self._last]
+            self._append(forward, number, sources)
+            if forward:
+                self._last[number] = len(self._nodes) - 1
+            if key[-1]:
+                self._tape.append((number, makers, back))
+        return self._nodes
+
+    def _take_back(self, number: int) -> None:
+        """Append the backward nodes of what was recorded: each waits for those of the entries that used its results."""
+        users = {}
+        for entry, makers, back in reversed(self._tape):
+            self._append(back, number, users.get(entry, []))
+            last = [len(self._nodes) - 1] if back else users.get(entry, [])
+            for maker in makers:
+                users.setdefault(maker, []).extend(last)
+        self._tape = []
+
+    def _append(self, nodes: Any, entry: Any, sources: Any) -> None:
+        """Append an entry's nodes; those whose inputs are none of its own nodes' wait for `sources`."""
+        known = {}
+        for node in nodes:
+            own = sorted({known[name] for name in node["inputs"] if name in known})
+            known[node["name"]] = len(self._nodes)
+            described = {field: node[field] for field in ("op", "name", "layer", "phase")}
+            after = own or (sources if node["inputs"] else [])  # zeros for a gradient wait for nothing
+            self._nodes.append(dict(described, entry=entry, after=after))
+
+
+_DONE = object()
+
+
+def _lend(nodes: Any, own: Any) -> None:
+    """Give what MXNet adds to a graph, such as zeros for a gradient, the layer of the node that uses it, or that feeds it."""
+    for position, node in reversed(list(enumerate(nodes))):  # the last first, for one may use another (sum_grad)
+        if node["layer"] is not None:
+            continue
+        found, uses = neighbour(nodes, position)
+        if found is not None and found["layer"] is not None:
+            node["layer"] = found["layer"]
+            node["phase"] = found["phase"] if uses else node["phase"]
+        else:
+            node["layer"] = own

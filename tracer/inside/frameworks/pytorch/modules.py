@@ -1,0 +1,332 @@
+"""PyTorch's modules in scripts: ranges around each of them, named by its path, around losses and phases.
+
+All modules are layers here, those with children for what they compute themselves (the addition of a residual block, attention
+written with functions): inside of a call the innermost module counts. A tensor that no module made belongs to the module whose
+code made it.
+"""
+
+import functools
+import threading
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+
+from kernelscope.tracer.inside.frameworks.pytorch.backward import BackwardLayers, compiling
+from kernelscope.tracer.inside.frameworks.pytorch.library import Library
+from kernelscope.tracer.inside.frameworks.script import network, numbered
+from kernelscope.tracer.inside.profiling import budget
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
+
+_WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")  # hold the model as `module`
+_SAMPLING = ("__init__", "sample", "rsample", "log_prob", "entropy")  # methods of distributions
+_LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
+
+
+class Layers(object):
+    """The ranges of one pass, from `attach` to `detach`."""
+
+    def __init__(self, library: Library, recorder: Recorder, roots: Sequence[Any], on_gpu: bool, kernels: bool) -> None:
+        self.torch = torch = library.torch
+        self.recorder = recorder
+        self.opaque: Dict[str, str] = {}  # layer -> why nothing is seen inside of it
+        self.shared: Dict[str, List[str]] = {}  # layer -> other paths of the same module
+        self._roots = roots = _outermost(roots)
+        self.title = " + ".join(type(_bare(root)).__name__ for root in roots) or "unknown"
+        self.parameters = sum(_elements(root.parameters()) for root in roots)
+        self._library, self._on_gpu, self._kernels = library, on_gpu, kernels
+        self._names: Dict[int, str] = {}  # id of a module -> its layer
+        self._kept: List[Any] = []  # the modules of these ids, so that no id is given to another one
+        self._types: Dict[str, Tuple[str, int]] = {}  # layer -> (type, parameters)
+        self._order: Dict[str, int] = {}  # layer -> rank of its first call
+        self._counts: Dict[str, int] = {}  # layer -> calls within the present call of the model
+        self._depths = threading.local()  # depth: how many calls that have ranges are open on a thread
+        self._wanted: Optional[Set[int]] = None  # ids of the modules that have ranges, None for all
+        self._hooked: Any = None  # tells which layers' gradients have ranges, None for all
+        self._patches = Patches()
+        self._calls = Patches()  # of modules
+        self._functions = Patches()  # of losses and distributions
+        self._handles: List[Any] = []
+        self._optimizing: List[Any] = []
+        self._backward = BackwardLayers(recorder, torch)
+
+    def attach(self) -> Dict[str, Any]:
+        """Put the ranges there; return how layers and phases are found."""
+        torch, patches = self.torch, self._patches
+        self._original = torch.nn.Module.__call__
+        for root in self._roots:
+            self._name(root, prefixed=len(self._roots) > 1)
+        self._calls.wrap(torch.nn.Module, "__call__", self._calling)
+        for name in ("backward", "grad"):
+            patches.wrap(torch.autograd, name, self._backward.around)
+        self._attach_functions(None)
+        self._attach_optimizers()
+        self._library.range_synchronisation(patches, self.recorder, self._on_gpu, self._kernels)
+        methods = {
+            "layers": "calls of modules, each with its full path; backward by hooks on the tensors between them",
+            "phases": "calls of the model, backward, steps and zero_grad of optimizers, batches from loaders and data sets",
+        }
+        if self.opaque:
+            methods["opaque"] = "; ".join("%s: %s" % item for item in sorted(self.opaque.items()))
+        if self.shared:
+            methods["shared"] = "; ".join("%s is also %s" % (name, ", ".join(also)) for name, also in sorted(self.shared.items()))
+        return methods
+
+    def keep(self, kept: Dict[str, Set[str]], phases: bool) -> bool:
+        """Leave ranges around the calls of these layers and hooks for the gradients of some, and ranges around phases if wanted.
+
+        Everything else is called as without us.
+        """
+        calls, gradients = set(kept[budget.FORWARD]), set(kept[budget.BACKWARD])
+        named = [module for module in self._kept if self._names.get(id(module)) in calls]
+        self._wanted = {id(module) for module in named}
+        self._hooked = _Hooked(gradients)
+        self._calls.undo()
+        self._attach_calls(named)
+        self._functions.undo()
+        self._attach_functions(calls)
+        if not phases:
+            self._leave_phases()
+        return True
+
+    def _leave_phases(self) -> None:
+        self._patches.undo()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _attach_calls(self, modules: Any) -> None:
+        """Wrap the calls of these modules by their classes, so that calls of other classes take no longer."""
+        base = self.torch.nn.Module
+        owners = {type(module) for module in modules if isinstance(module, base)}
+        if any(owner.__call__ is not base.__call__ for owner in owners):
+            owners = {base}  # one with a call of its own calls the common one in turn
+        for owner in owners:
+            self._calls.set(owner, "__call__", functools.wraps(base.__call__)(self._calling(self._original)))
+
+    def _attach_functions(self, layers: Any) -> None:
+        """Wrap losses and distributions that are among these layers; None for all."""
+        functional = self.torch.nn.functional
+        for name in sorted(vars(functional)):
+            if (name.endswith("_loss") or name in _LOSSES) and not name.startswith("_") and (layers is None or "loss" in layers):
+                self._functions.wrap(functional, name, self._losing)
+        self._attach_distributions(layers)
+
+    def detach(self) -> None:
+        """Take the ranges away and let go of the script's objects."""
+        for patches in (self._functions, self._calls):
+            patches.undo()
+        self._leave_phases()
+        self._kept, self._roots, self._names = [], [], {}
+
+    def described(self) -> Dict[str, Any]:
+        """Return the description of the models and of the layers that were called, in the order of their first calls."""
+        layers = [(name,) + self._types[name] for name in sorted(self._order, key=self._order.get)]
+        return network(self.title, layers, self.parameters)
+
+    # --- modules ---------------------------------------------------------------------------------------------------------
+
+    def _name(self, root: Any, prefixed: bool) -> None:
+        """Give the model and all modules in it their names; of a module that has several paths the first one counts."""
+        bare = _bare(root)
+        title = type(getattr(bare, "_orig_mod", bare)).__name__
+        taken = set(self._names.values())
+        number, own = 1, title
+        while own in taken:
+            number += 1
+            own = "%s %d" % (title, number)
+        self._names[id(root)] = self._names[id(bare)] = own
+        self._kept += [root, bare]
+        for path, module in bare.named_modules(remove_duplicate=False):
+            path = path.replace("_orig_mod.", "").replace("._orig_mod", "")
+            name = own if not path or path == "_orig_mod" else "%s.%s" % (own, path) if prefixed else path
+            known = self._names.get(id(module))
+            if known is None:
+                self._names[id(module)] = name
+                self._kept.append(module)
+                self._types[name] = (type(module).__name__, _elements(module.parameters(recurse=False)))
+            elif known != name:
+                self.shared.setdefault(known, []).append(name)
+            if type(module).__name__ == "OptimizedModule":
+                self.opaque[self._names[id(module)]] = "torch.compile makes one of all layers inside"
+            elif isinstance(module, self.torch.jit.ScriptModule):
+                self.opaque[self._names[id(module)]] = "TorchScript runs the layers inside without Python"
+        self._types[own] = (title, _elements(bare.parameters(recurse=False)))
+
+    def _layer(self, module: Any, outermost: bool) -> Optional[str]:
+        """Return the layer that this call stands for, or None for modules of nobody, whose work is the caller's."""
+        name = self._names.get(id(module))
+        if name is None:
+            if not outermost:
+                return None
+            name = "loss" if "loss" in type(module).__name__.lower() else type(module).__name__
+            if next(module.parameters(), None) is not None:
+                self._name(module, prefixed=True)
+                name = self._names[id(module)]
+            self._names[id(module)] = name
+            self._kept.append(module)
+            self._types.setdefault(name, (type(module).__name__, _elements(module.parameters(recurse=False))))
+        count = self._counts[name] = self._counts.get(name, 0) + 1
+        if count > 1:
+            kind = self._types[name]
+            name = numbered(name, count)
+            self._types.setdefault(name, (kind[0], 0))
+        if name not in self._order:
+            self._order[name] = len(self._order)
+        return name
+
+    def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        recorder, backward, depths = self.recorder, self._backward, self._depths
+        enabled, wanted, hooked = self.torch.is_grad_enabled, self._wanted, self._hooked
+        is_compiling = compiling(self.torch)
+
+        def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
+            if wanted is not None and id(module) not in wanted:
+                return original(module, *arguments, **keywords)
+            if is_compiling() or not recorder.layers or not recorder.in_step:
+                return original(module, *arguments, **keywords)
+            depth = getattr(depths, "depth", 0)
+            if depth == 0:
+                if recorder.loading():
+                    return original(module, *arguments, **keywords)
+                self._counts.clear()
+            layer = self._layer(module, depth == 0)
+            if layer is None:
+                return original(module, *arguments, **keywords)
+            gradients = enabled() and (hooked is None or hooked[layer])
+            around = recorder.innermost_layer() if depth and gradients else None
+            depths.depth = depth + 1
+            # the layers pass needs no range of the phase: the layer's says it
+            phase = recorder.push("phase", "forward", None, "forward") if depth == 0 and self._kernels else None
+            number = recorder.push("layer", layer, layer, "forward")
+            try:
+                if not gradients:
+                    return original(module, *arguments, **keywords)
+                if hooked is not None and around is not None and not hooked[around]:
+                    around = None
+                backward.enter(arguments, around)
+                if keywords:
+                    backward.enter(keywords.values(), around)
+                output = original(module, *arguments, **keywords)
+                backward.leave(layer, output)
+                return output
+            finally:
+                recorder.close(number)
+                if phase is not None:
+                    recorder.close(phase)
+                depths.depth = depth
+
+        return called
+
+    # --- the rest of a step ----------------------------------------------------------------------------------------------
+
+    def _losing(self, original: Callable[..., Any], layer: str = "loss") -> Callable[..., Any]:
+        """A loss that is called as a function, by whomever, is the layer "loss"; without a layer, a method is its class's."""
+        recorder, backward, enabled = self.recorder, self._backward, self.torch.is_grad_enabled
+        is_compiling, hooked = compiling(self.torch), self._hooked
+
+        def called(*arguments: Any, **keywords: Any) -> Any:
+            if is_compiling() or not recorder.layers or not recorder.in_step:
+                return original(*arguments, **keywords)
+            around, name = recorder.innermost_layer(), layer or type(arguments[0]).__name__
+            if around == name:
+                return original(*arguments, **keywords)
+            self._types.setdefault(name, ("function", 0))
+            self._order.setdefault(name, len(self._order))
+            number = recorder.push("layer", name, name, "forward")
+            try:
+                if not enabled() or (hooked is not None and not hooked[name]):
+                    return original(*arguments, **keywords)
+                if hooked is not None and around is not None and not hooked[around]:
+                    around = None
+                backward.enter(arguments, around)
+                output = original(*arguments, **keywords)
+                backward.leave(name, output)
+                return output
+            finally:
+                recorder.close(number)
+
+        return called
+
+    def _attach_distributions(self, layers: Any) -> None:
+        """What torch.distributions computes (its checks, sampling, probabilities) is its class's, as a layer."""
+        base = self.torch.distributions.Distribution
+        kinds = [kind for kind in vars(self.torch.distributions).values() if isinstance(kind, type) and issubclass(kind, base)]
+        if layers is not None:
+            wanted = [kind for kind in kinds if kind.__name__ in layers]
+            kinds = [kind for kind in kinds if any(issubclass(one, kind) for one in wanted)]  # what they inherit, too
+        for kind in kinds:
+            for name in _SAMPLING:
+                if name in vars(kind):
+                    self._functions.wrap(kind, name, functools.partial(self._losing, layer=None))
+
+    def _attach_optimizers(self) -> None:
+        """Ranges from before an optimizer's step until after it; the end of a step closes what is open."""
+        recorder, opened = self.recorder, self._optimizing
+        from torch.optim import optimizer
+
+        def before(_: Any, arguments: Any, keywords: Any) -> Any:
+            opened.append(recorder.push("phase", "optimizer step", None, "optimizer"))
+            return self._apart(arguments, keywords)
+
+        def after(*_: Any) -> None:
+            if opened:
+                recorder.close(opened.pop())
+
+        if hasattr(optimizer, "register_optimizer_step_pre_hook"):
+            self._handles.append(optimizer.register_optimizer_step_pre_hook(before))
+            self._handles.append(optimizer.register_optimizer_step_post_hook(after))
+            # hooks run in the order of their making: the range must be closed before the step ends
+            optimizer._global_optimizer_post_hooks.move_to_end(self._handles[-1].id, last=False)
+        for owner in (optimizer.Optimizer, self.torch.nn.Module):
+            self._patches.wrap(owner, "zero_grad", recorder.around("phase", "optimizer zero_grad", "optimizer"))
+        clipping = recorder.around("phase", "clip gradients", "optimizer")
+        self._patches.wrap(self.torch.nn.utils, "clip_grad_norm_", clipping)
+
+    def _apart(self, arguments: Any, keywords: Any) -> Optional[Tuple[Tuple[Any, ...], Any]]:
+        """Return a step's arguments, its closure in a range of its own: forward and backward in there are not the optimizer's."""
+        if not any(map(callable, arguments)) and not callable(keywords.get("closure")):
+            return None  # as they are
+        push, close = self.recorder.push, self.recorder.close
+
+        def ranged(function: Callable[..., Any]) -> Callable[..., Any]:  # plainly: it is made anew for each step
+            def closure() -> Any:
+                number = push("phase", "closure", None, "other")
+                try:
+                    return function()
+                finally:
+                    close(number)
+
+            return closure
+
+        named = {name: ranged(value) if callable(value) else value for name, value in keywords.items()}
+        return tuple(ranged(value) if callable(value) else value for value in arguments), named
+
+
+class _Hooked(dict):
+    """Whether a layer's gradients have ranges, looked up with the number of a repeated call or without."""
+
+    def __init__(self, layers: Any) -> None:
+        super(_Hooked, self).__init__()
+        self._layers = layers
+
+    def __missing__(self, layer: str) -> bool:
+        found = self[layer] = budget.call_of(layer) in self._layers
+        return found
+
+
+def _bare(root: Any) -> Any:
+    """Return the model inside of what wraps it."""
+    while True:
+        inner = getattr(root, "module", None) if type(root).__name__ in _WRAPPERS else None
+        if inner is None:
+            return root
+        root = inner
+
+
+def _outermost(roots: Sequence[Any]) -> List[Any]:
+    """Return the models that are no parts of others: parts that are also called by themselves have their path in the whole."""
+    parts = {id(module) for root in roots for module in root.modules() if module is not root}
+    return [root for root in roots if id(root) not in parts]
+
+
+def _elements(parameters: Iterable[Any]) -> int:
+    return sum(parameter.numel() for parameter in parameters)

@@ -1,0 +1,254 @@
+"""PyTorch in scripts: steps end with optimizers' steps, or where none is made with backward or calls of a model.
+
+A loop that updates parameters by hand has no optimizer: there a step ends where the outermost module is next called in training
+mode after a backward, so that the step has its update, and evaluation ends none. Without a module it ends with the backward.
+"""
+
+import functools
+import os
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Set
+
+from kernelscope.tracer.inside.frameworks.pytorch.backward import compiling
+from kernelscope.tracer.inside.frameworks.pytorch.library import Library
+from kernelscope.tracer.inside.frameworks.pytorch.modules import Layers
+from kernelscope.tracer.inside.frameworks.pytorch.operators import Operators
+from kernelscope.tracer.inside.frameworks.script import Base, Seen
+from kernelscope.tracer.inside.profiling import budget, processes
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
+
+# How many times as much as a bare range one around a module costs, one of its gradients, and the hook that opens that: it is set
+# on a tensor, and the gradient becomes an object of Python's for it. Measured of policy gradients on CartPole.
+FORWARD, BACKWARD, HOOK = 7.0, 2.0, 4.0
+_BACKWARD = "backward"  # ends steps where no optimizer is made
+
+
+class Adapter(Base):
+    """See `Base` for the order of calls."""
+
+    framework = "pytorch"
+
+    def __init__(self, recording: Any) -> None:
+        super(Adapter, self).__init__(recording)
+        import torch
+
+        self.torch = torch
+        self.library = Library(torch)
+        self.roots = Seen()  # the outermost modules that were called
+        self._optimizes = False  # whether an optimizer was made
+        self._differentiated = False  # whether there was a backward since a step ended
+        self._trained = lambda: None  # a weak reference to the model whose calls follow a backward
+        self._operators: Any = None  # of the kernels pass
+        self._watching = Patches()  # once it is known what ends a step, where no optimizer does
+        self._handles: List[Any] = []
+        self._layers: Any = None  # what attach put there
+
+    # --- steps -----------------------------------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Watch the making and stepping of optimizers, backward, calls of outermost modules, and switches to evaluation."""
+        torch = self.torch
+        from torch.optim import optimizer
+
+        if hasattr(optimizer, "register_optimizer_step_post_hook"):
+            self._handles.append(optimizer.register_optimizer_step_post_hook(self._optimizer_stepped))
+        else:
+            self.recording.note("unavailable", "steps of optimizers: PyTorch before 2.0 does not tell them")
+        self.searching.wrap(torch.nn.Module, "__call__", self._looking)
+        self.searching.wrap(torch.autograd, "backward", self._differentiating)
+        self.stepping.wrap(optimizer.Optimizer, "__init__", self._making)
+        self.stepping.wrap(torch.nn.Module, "eval", self._evaluating)
+
+    def _optimizer_stepped(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
+        self.recording.stepped(self, id(optimizer))
+
+    def _making(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*arguments: Any, **keywords: Any) -> Any:
+            self.recording.trains = self._optimizes = True
+            return original(*arguments, **keywords)
+
+        return made
+
+    def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap backward: without an optimizer the script itself updates what has gradients, after it."""
+
+        def differentiated(*arguments: Any, **keywords: Any) -> Any:
+            output = original(*arguments, **keywords)
+            roots = self.roots.alive()
+            if not self._optimizes and (not roots or any(root.training for root in roots)):
+                self.recording.trains = self._differentiated = True
+                if not roots:
+                    self.recording.stepped(self, _BACKWARD)
+            return output
+
+        return differentiated
+
+    def _begins(self, module: Any) -> None:
+        """A model's call begins: where it trains and follows a backward, a step has ended."""
+        if module.training:
+            self._differentiated = False
+            self._trained = weakref.ref(module)
+            self.recording.stepped(self, _BACKWARD)
+
+    def _evaluating(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def evaluated(module: Any, *arguments: Any, **keywords: Any) -> Any:
+            self.recording.interrupted("a model was switched to evaluation")
+            return original(module, *arguments, **keywords)
+
+        return evaluated
+
+    def _looking(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap the call of modules: the outermost ones that have parameters are models."""
+        is_compiling, calls = compiling(self.torch), self._calls
+
+        def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
+            if is_compiling():
+                return original(module, *arguments, **keywords)
+            depth = getattr(calls, "depth", 0)
+            if depth == 0 and self._differentiated and self._is_model(module):
+                self._begins(module)
+            calls.depth = depth + 1
+            try:
+                output = original(module, *arguments, **keywords)
+            finally:
+                calls.depth = depth
+            if depth == 0 and self._is_model(module):
+                self.recording.stepped(self, id(module), training=False)
+            return output
+
+        return called
+
+    def _is_model(self, module: Any) -> bool:
+        if module in self.roots:
+            return True
+        if next(module.parameters(), None) is None:
+            return False
+        return self.roots.add(module)
+
+    def found(self, key: Any) -> None:
+        """Search no longer; without an optimizer, backward is watched and the calls of the class of one model."""
+        super(Adapter, self).found(key)
+        self._watching.undo()
+        called = self._called(key)
+        if called is not None or key == _BACKWARD:
+            self._watching.wrap(self.torch.autograd, "backward", self._differentiating)
+        root = self._trained() if key == _BACKWARD else called
+        if root is not None:
+            self._watch_calls(root, key)
+
+    def _called(self, key: Any) -> Any:
+        """Return the model whose calls this key stands for, or None."""
+        return next((root for root in self.roots.alive() if id(root) == key), None)
+
+    def _watch_calls(self, root: Any, key: Any) -> None:
+        owner, known, base = type(root), weakref.ref(root), self.torch.nn.Module
+        own = vars(owner).get("__call__")
+
+        def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
+            watched = module is known()
+            if watched and self._differentiated:
+                self._begins(module)
+            output = (own or base.__call__)(module, *arguments, **keywords)
+            if watched and key != _BACKWARD:
+                self.recording.stepped(self, key, training=False)
+            return output
+
+        if owner is not base:
+            self._watching.set(owner, "__call__", functools.wraps(own or base.__call__)(called))
+
+    def step_end(self, key: Any) -> str:
+        """Say where a step ends."""
+        if key == _BACKWARD:
+            trained = self._trained()
+            model = "" if trained is None else "where %s is called in training mode after " % type(trained).__name__
+            return (model or "with ") + "a backward, as no optimizer is made"
+        called = self._called(key)
+        return "with an optimizer's step" if called is None else "with a call of %s" % type(called).__name__
+
+    def process_rank(self) -> Optional[int]:
+        """Return the rank in the process group, or the number that torch.multiprocessing.spawn gave this process."""
+        distributed = self.torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank()
+        process = processes.started_by_multiprocessing()
+        spawned = getattr(getattr(process, "_target", None), "__module__", None) == "torch.multiprocessing.spawn"
+        return process._args[1] if spawned else None  # _wrap(function, number, ...)
+
+    # --- layers ----------------------------------------------------------------------------------------------------------
+
+    def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
+        """Put ranges around modules, losses, backward and optimizers."""
+        self._layers = Layers(self.library, recorder, self.roots.alive(), self.on_gpu(), kernels)
+        return self._layers.attach()
+
+    def costs(self, bare_ns: float) -> budget.Costs:
+        """Return what ranges cost: those of modules find their names and mark tensors, for backward's, which hooks open."""
+        return budget.Costs(bare_ns, FORWARD, BACKWARD, HOOK)
+
+    def keep(self, kept: Dict[str, Set[str]], phases: bool) -> bool:
+        """Leave only the wrappers of these layers, and of phases."""
+        return self._layers.keep(kept, phases)
+
+    def detach(self) -> None:
+        """Take the ranges away; what is known of layers stays for `described`."""
+        self._layers.detach()
+
+    def start_operators(self, folder: str) -> None:
+        """Start torch.profiler."""
+        self._operators = Operators(self.library, folder, self.on_gpu(), self.giving_way("torch.profiler"))
+        self._operators.start()
+
+    def part_operators(self) -> List[str]:
+        """Write torch.profiler's trace so far."""
+        return self._operators.part()
+
+    def stop_operators(self) -> List[str]:
+        """Stop torch.profiler."""
+        return self._operators.stop()
+
+    def printing(self, on: bool) -> Dict[str, str]:
+        """Switch the printing of oneDNN and MKL."""
+        missing = {}
+        for name, library, variables in (
+            ("mkldnn", "oneDNN", ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")),
+            ("mkl", "MKL", ("MKL_VERBOSE",)),
+        ):
+            switch = getattr(getattr(self.torch._C, "_verbose", None), name + "_set_verbose", None)
+            before = max(os.environ.get(variable, "0") for variable in variables)  # the script's own wish
+            level = 1 if on else int(before) if before.isdigit() else 0
+            if switch is None or not getattr(self.torch.backends, name).is_available() or not switch(level):
+                missing[library] = "this build of PyTorch cannot switch them on"
+        return missing
+
+    def on_gpu(self) -> bool:
+        """Return whether parameters of the models that were called are on a GPU."""
+        return any(parameter.is_cuda for root in self.roots.alive() for parameter in root.parameters())
+
+    def settle(self) -> None:
+        """Wait for the GPU."""
+        if self.on_gpu():
+            self.torch.cuda.synchronize()
+
+    def stop(self) -> None:
+        """Take away everything."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._watching.undo()
+        super(Adapter, self).stop()
+
+    # --- facts -----------------------------------------------------------------------------------------------------------
+
+    def settings(self) -> Dict[str, Any]:
+        """Return the settings in force."""
+        self.library.model = next(iter(self.roots.alive()), None)
+        try:
+            return self.library.settings()
+        finally:
+            self.library.model = None
+
+    def described(self) -> Dict[str, Any]:
+        """Return the device and the model's layers."""
+        network = None if self._layers is None else self._layers.described()
+        return {"batch": None, "device": "cuda" if self.on_gpu() else "cpu", "network": network}

@@ -1,0 +1,1 @@
+"""TensorFlow 2: what is hooked of it, in our workloads and in scripts."""

@@ -1,0 +1,72 @@
+"""Operators that hooks time one by one on our clock: for frameworks that have hooks around operators and no trace of them."""
+
+import json
+import os
+from typing import Any, Callable, Iterable, List, Optional
+
+from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
+
+OPERATORS_FILE = "operators.jsonl"
+_FIELDS = ("start_ns", "end_ns", "name", "layer", "phase", "shapes", "computes")
+
+
+class Operators(object):
+    """Keeps what runs inside of steps on the loop's thread; operators nest, and inner ones inherit layer and phase."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.rows: List[Any] = []
+        self.tracing = False
+        self._open: List[Any] = []
+
+    def enter(self, name: str, layer: Optional[str] = None, phase: Optional[str] = None, shapes: Optional[str] = None) -> None:
+        """Begin an operator. shapes: of its inputs, as text."""
+        if not (self.tracing and self.recorder.in_step):
+            self._open.append(None)
+            return
+        around = self._open[-1] if self._open else None
+        if around is not None:
+            layer, phase = layer or around[2], phase or around[3]
+            around[5] = True
+        self._open.append([now_ns(), name, layer, phase, shapes, False])
+
+    def leave(self, computes: Optional[bool] = None) -> None:
+        """End the innermost operator. computes: whether its own time is work on numbers; by default if it called no other."""
+        opened = self._open.pop()
+        if opened is not None:
+            start, name, layer, phase, shapes, called = opened
+            self.rows.append((start, now_ns(), name, layer, phase, shapes, not called if computes is None else computes))
+
+    def timed(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        phase: Optional[str] = None,
+        shapes: Optional[Callable[..., Any]] = None,
+        layer: Optional[str] = None,
+    ) -> Callable[..., Any]:
+        """Return the function with each call as an operator that computes. shapes: makes the text from its arguments."""
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            self.enter(name, layer, phase, shapes=shapes(*arguments) if shapes and self.tracing else None)
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                self.leave(True)
+
+        return call
+
+    def write(self, folder: str) -> List[str]:
+        """Write the operators as JSON Lines into the pass's folder; return the file's name."""
+        thread = native_thread_id()
+        with open(os.path.join(folder, OPERATORS_FILE), "w") as out:
+            for row in self.rows:
+                out.write(json.dumps(dict(zip(_FIELDS, row), thread=thread)) + "\n")
+        return OPERATORS_FILE
+
+
+def shape_text(values: Iterable[Any]) -> str:
+    """Return the shapes of arrays as text, such as 64x1x28x28 6x1x5x5; what has no shape is left out."""
+    shapes = [getattr(value, "shape", None) for value in values]
+    return " ".join("x".join(str(size) for size in shape) or "1" for shape in shapes if shape is not None)

@@ -1,0 +1,93 @@
+"""What differs between frameworks while a pass of one of our workloads runs: one class Hooks each."""
+
+import os
+import sys
+from typing import Any, Callable, Dict, List, Optional
+
+from kernelscope.tracer.inside.ranges import Recorder
+
+KERNELS = "kernels"
+
+
+class CannotReplay(Exception):
+    """A layer cannot be run alone; the message says why."""
+
+
+class Hooks(object):
+    """What a pass records of a framework. The methods stand in the order of their calls.
+
+    VARIABLES: environment variables to set before the framework is imported; KERNELS_VARIABLES: further ones of the kernels
+    pass. TRACED: the passes in which the framework's own operator trace runs. library: what tells versions and settings, where
+    a class of its own does.
+    """
+
+    VARIABLES = {}
+    KERNELS_VARIABLES = {}
+    TRACED = (KERNELS,)
+
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
+        self.spec = spec
+        self.recorder = recorder
+        self.kernels = spec["pass"] == KERNELS
+        self.on_gpu = str(spec.get("device") or "cpu").startswith("cuda")
+        self.library: Any = None
+
+    @classmethod
+    def environment(cls, pass_name: str) -> Dict[str, str]:
+        """Return the environment variables to set before the framework is imported."""
+        return dict(cls.VARIABLES, **(cls.KERNELS_VARIABLES if pass_name == KERNELS else {}))
+
+    def configure(self) -> None:
+        """Import the framework; set threads and whatever must be set before a graph is built."""
+        raise NotImplementedError
+
+    def versions(self) -> Dict[str, Any]:
+        """Return {"pytorch": "2.13.0", "numpy": ..., "onednn": ..., "mkl": ...}, as far as they can be told."""
+        return self.library.versions()
+
+    def attach_layers(self, program: Any) -> Dict[str, str]:
+        """Open and close ranges for phases and layers from now on; return {"layers": how, "phases": how}."""
+        raise NotImplementedError
+
+    def settings(self) -> Dict[str, Any]:
+        """Return the settings in force that can make a difference: threads, layout, precision, graph or eager, ..."""
+        return self.library.settings()
+
+    def start_operators(self, program: Any) -> None:
+        """Start the framework's own operator trace."""
+
+    def stop_operators(self) -> List[str]:
+        """Stop the operator trace and write it into the pass's folder; return the names of the files."""
+        return []
+
+    def replayer(self, program: Any, layer: str, step: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a function that runs one layer's forward and backward alone and waits for the device; raise CannotReplay.
+
+        step: runs an ordinary step.
+        """
+        raise CannotReplay("not built for %s" % self.spec["framework"])
+
+    def ranged(self, owner: Any, name: str, category: str, title: str, phase: str, layer: Optional[str] = None) -> None:
+        """Put a range around each call of a function that a module, class or object has."""
+        setattr(owner, name, self.recorder.ranged(getattr(owner, name), category, title, phase, layer))
+
+
+def cores() -> Optional[int]:
+    """Return on how many processors this process may run now; a program may have bound itself. None where nothing tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def sharing(spec: Dict[str, Any]) -> int:
+    """Return how many devices of this process share one pool of threads: those that a processor is divided into."""
+    return 1 if str(spec.get("device") or "cpu").startswith("cuda") else spec.get("devices", 1)
+
+
+def version_of(name: str) -> Optional[str]:
+    """Return the version of a module that is imported already, else None."""
+    return getattr(sys.modules.get(name), "__version__", None)
+
+
+def versions_of(*names: str) -> Dict[str, str]:
+    """Return {module: version} of those of these modules that are imported already."""
+    found = {name: version_of(name) for name in names}
+    return {name: version for name, version in found.items() if version}
