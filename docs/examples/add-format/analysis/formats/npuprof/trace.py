@@ -1,7 +1,7 @@
 """Logs of npu-prof: calls of the host, and the kernels that they launched.
 
 The first line names the version and the device. Each other line is `what,id,start_ns,end_ns,lane,name`: what is call or kernel,
-lane is the host's thread or the device's queue, and a kernel bears the id of the call that launched it.
+lane is the host's thread or the device's queue, and a kernel has the id of the call that launched it.
 """
 
 from __future__ import annotations
