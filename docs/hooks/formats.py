@@ -6,26 +6,29 @@ import importlib
 from collections.abc import Iterator
 from itertools import groupby
 
-from markup import cell, prose
+from markup import cell
 
 from kernelscope.analysis.formats import Format, all_formats
 
 
 def page() -> str:
-    """Return the page: every format with its name, and what its module says of it."""
-    lines = ["# Formats", "", "What `import`, `breakdown`, `explain` and `report` read. More on the most common ones:", ""]
-    lines[2] += " [what comes out of each](../formats.md)."
+    """Return the page: every format with its name, by the tool that writes it."""
+    lines = ["# Formats", "", "What `import`, `breakdown`, `advise`, `explain` and `report` read, as the code declares it."]
+    lines += ["[Formats that are read](../formats.md) has the details.", ""]
     for package, formats in groupby(sorted(all_formats(), key=_package), key=_package):
-        lines += [f"## {package}", "", *_section(list(formats)), ""]
+        lines += [f"## {package}", "", *_section(formats), ""]
     return "\n".join(lines)
 
 
-def _section(formats: list[Format]) -> Iterator[str]:
-    """Yield the lines of a tool: its formats, and what the modules that read them say."""
-    yield from ("| `--format` | files |", "|---|---|")
-    yield from (f"| <code>{form.name}</code> | {cell(form.title)} |" for form in formats)
-    for module in dict.fromkeys(form.module for form in formats):
-        yield from ("", prose(importlib.import_module(module).__doc__ or ""))
+def _section(formats: Iterator[Format]) -> Iterator[str]:
+    """Yield a tool's table."""
+    yield from ("| name | files | how they are read |", "|---|---|---|")
+    yield from (f"| <code>{form.name}</code> | {cell(form.title)} | {cell(_first_words(form))} |" for form in formats)
+
+
+def _first_words(form: Format) -> str:
+    """Return the first paragraph of what the module says that reads the format."""
+    return (importlib.import_module(form.module).__doc__ or "").partition("\n\n")[0]
 
 
 def _package(form: Format) -> str:
