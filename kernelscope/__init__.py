@@ -68,7 +68,7 @@ def compare(*sources: "str | Path | Recording") -> "dict[str, Any]":
 
 
 def explain(a: "str | Path | Recording", b: "str | Path | Recording", force: bool = False) -> "dict[str, Any]":
-    """Return why B takes another time than A: rows that add up to the difference, and causes (docs/explain.md describes it).
+    """Return why B takes another time than A: rows that add up to the difference, and causes (docs/explain-json.md describes it).
 
     force: although the work differs.
     """

@@ -25,7 +25,7 @@ _LOWER = {"high": "medium", "medium": "low", "low": "low"}
 
 
 def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force: bool = False) -> dict[str, Any]:
-    """Explain why B takes another time than A; return the plain data that reports draw (docs/explain.md describes it).
+    """Explain why B takes another time than A; return the plain data that reports draw (docs/explain-json.md describes it).
 
     mapping: names of A's layers to B's that stand for the same. Raises EvidenceError when the sides did different work, unless
     `force`, which then is said in `differs`. Times are integer ns per step, and

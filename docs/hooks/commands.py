@@ -17,9 +17,10 @@ WIDTH = 110  # characters of a usage line
 # Where a command has a page of its own
 PAGES = {
     "profile": "own-scripts.md", "import": "captures.md", "explain": "explain.md", "gate": "gate.md", "sweep": "sweeps.md",
-    "report": "figures.md", "breakdown": "tables.md", "compare": "comparing.md", "device": "device.md", "roofline": "device.md",
-    "energy": "energy.md", "agent": "elsewhere.md", "redact": "captures.md", "data": "data.md", "env": "frameworks.md",
-    "run": "collectors.md", "export": "export.md",
+    "report": "figures.md", "breakdown": "breakdowns.md", "compare": "comparing.md", "device": "device.md",
+    "roofline": "device.md", "energy": "energy.md", "agent": "elsewhere.md", "redact": "captures.md", "data": "data.md",
+    "env": "frameworks.md", "run": "collectors.md", "export": "export.md", "advise": "advise.md",
+    "steps": "explain-captures.md", "classify": "captures.md",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import columns
 import commands
+import formats
 import notebooks
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -28,7 +29,11 @@ _SHOWN = (".py", ".csv", ".toml", ".json", "")  # files that are shown as pages
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made here."""
-    made = {"reference/commands.md": commands.page(), "reference/columns.md": columns.page()}
+    made = {
+        "reference/commands.md": commands.page(),
+        "reference/columns.md": columns.page(),
+        "reference/formats.md": formats.page(),
+    }
     for target in {path for page in files.documentation_pages() for path in _targets(page.src_uri, page.content_string)}:
         made[_address(target)] = notebooks.page(target) if target.suffix == ".ipynb" else _source(target)
     for address, text in made.items():

@@ -123,7 +123,7 @@ def test_what_is_not_there_and_what_cannot_be_written(gate, tmp_path):
 
 
 WORKFLOWS = re.findall(
-    r"^```yaml\n(.*?)^```$", (Path(__file__).parents[2] / "docs/gate.md").read_text(), re.MULTILINE | re.DOTALL
+    r"^```yaml\n(.*?)^```$", (Path(__file__).parents[2] / "docs/gate-workflows.md").read_text(), re.MULTILINE | re.DOTALL
 )
 
 

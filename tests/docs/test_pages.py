@@ -65,9 +65,12 @@ def test_commands_that_pages_show_are_accepted(line):
             main.parser(words[1]).parse_args([word for word in words[1:] if not re.match(r"^\d?>", word)])
 
 
-def test_every_format_is_on_the_page_of_formats():
-    page = (ROOT / "docs/captures.md").read_text(encoding="utf8")
-    assert [form.name for form in all_formats() if f"`{form.name}`" not in page] == []
+def test_the_page_of_formats_names_formats_that_exist():
+    """The site's reference has them all (see test_site); this page says more of most."""
+    table = (ROOT / "docs/formats.md").read_text(encoding="utf8")
+    named = {name for cell in re.findall(r"^\| (`[^|]*`) \|", table, re.MULTILINE) for name in re.findall(r"`([^`]+)`", cell)}
+    assert len(named) > 30
+    assert named - {form.name for form in all_formats()} == set()
 
 
 def test_names_of_the_code_that_pages_mention_are_there():

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from kernelscope.analysis.formats import all_formats
 from kernelscope.cli import main
 
 # Attributes that make a browser fetch something; a link that a reader may follow does not
@@ -97,6 +98,11 @@ def test_the_reference_has_every_command_and_option(site):
         for action in parser._actions:
             for option in action.option_strings:
                 assert option in ("-h", "--help") or option in page, f"{name} {option}"
+
+
+def test_the_reference_has_every_format(site):
+    page = (site / "reference/formats.html").read_text(encoding="utf8")
+    assert [form.name for form in all_formats() if f"<code>{form.name}</code>" not in page] == []
 
 
 def walk(parser, prefix):

@@ -1,6 +1,6 @@
 """Run programs that nobody here wrote under `kernelscope profile`, and print how it went.
 
-    python tests/tools/foreign/run.py [--only NAME ...] [--repeats 3] [--keep DIR] [--markdown docs/own-scripts.md]
+    python tests/tools/foreign/run.py [--only NAME ...] [--repeats 3] [--keep DIR] [--markdown docs/validation/profiling.md]
 
 Everything is fetched from the package registry first (see fetching), once. Each program runs as it is and profiled, one after
 the other, and its printed text and files are compared. Clean is what our calls at the ends of clean steps took (median), as a
