@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from kernelscope.analysis.accounting.device_account import COPY
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
@@ -42,10 +44,9 @@ def exposed(subject: Subject) -> list[Advice]:
     ]
 
 
-def _listed(rows: object) -> str:
-    return words.largest(
-        rows.assign(what=rows["kind"] + rows["name"].map(lambda n: f" ({n})", na_action="ignore").fillna("")), "what"
-    )  # type: ignore[attr-defined]
+def _listed(rows: pd.DataFrame) -> str:
+    memory = rows["name"].map(lambda name: f" ({name})", na_action="ignore").fillna("")
+    return words.largest(rows.assign(what=rows["kind"] + memory), "what")
 
 
 RULES: tuple[Rule, ...] = (exposed,)
