@@ -6,15 +6,15 @@ three are then functions of the interpreter's own. `record` and `listen` put the
 
 import functools
 import threading
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, Optional
 
 from kernelscope.tracer.inside.ranges import Recorder
 
-_NOTHING = "".format
+_NOTHING: Any = "".format
 _MOST_KNOWN = 1000
-_recorder = None
-_open = {}  # thread -> [(annotation, number of its range)], innermost last
-_stepped = None
+_recorder: Any = None
+_open: Dict[Any, Any] = {}  # thread -> [(annotation, number of its range)], innermost last
+_stepped: Any = None
 
 
 class Annotation(object):
@@ -46,7 +46,7 @@ class step(object):  # noqa: N801  used like a function, as in nvtx
         return _around(self, function)
 
 
-class _Known(dict):
+class _Known(Dict[str, Any]):
     """The annotation of each name, made when it is first asked for; of most of them, should a program make up ever new names."""
 
     __slots__ = ()
@@ -70,12 +70,13 @@ def mark(name: str) -> None:
             pass
 
 
-def record(recorder: Recorder) -> None:
+def record(recorder: Optional[Recorder]) -> None:
     """Open ranges in this ranges.Recorder from now on; None for none."""
     global _recorder, _open
     _recorder, _open = recorder, {}
-    Annotation.__enter__ = _NOTHING if recorder is None else _enter
-    Annotation.__exit__ = _NOTHING if recorder is None else _leave
+    made: Any = Annotation
+    made.__enter__ = _NOTHING if recorder is None else _enter
+    made.__exit__ = _NOTHING if recorder is None else _leave
 
 
 def listen(stepped: Optional[Callable[[], None]]) -> None:

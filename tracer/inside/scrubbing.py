@@ -11,7 +11,7 @@ import mmap
 import os
 import shutil
 import zlib
-from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from kernelscope.tracer.inside import disclosure
 
@@ -69,7 +69,7 @@ def _packed(path: str, hiding: disclosure.Hiding) -> None:
         _replace(path, lambda out: _pack(out, _encoded(hiding.text(_decoded(content)))))
 
 
-def _pack(out: IO[bytes], content: bytes) -> None:
+def _pack(out: IO[bytes], content: Any) -> None:
     with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=3, mtime=0) as packed:
         packed.write(content)
 
@@ -125,7 +125,7 @@ def _decoded(content: bytes) -> str:
     return content.decode("utf8", "surrogateescape")
 
 
-def _encoded(text: str) -> Tuple[str, ...]:
+def _encoded(text: str) -> bytes:
     return text.encode("utf8", "surrogateescape")
 
 

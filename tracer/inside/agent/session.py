@@ -62,7 +62,7 @@ class Session(object):
         options = self.options
         variables = plan.child_variables(os.environ, options["threads"], options["device"], options["steady"])
         theirs = os.environ.get("PYTHONPATH")
-        variables["PYTHONPATH"] = os.pathsep.join(self.roots + ([theirs] if theirs else []))
+        variables["PYTHONPATH"] = os.pathsep.join(list(self.roots) + ([theirs] if theirs else []))
         return variables
 
     def run(self) -> None:
@@ -83,7 +83,7 @@ class Session(object):
         self.record.update(ceilings=self._ceilings(), complete=True, reason=None)
         self._run.write()
 
-    def _ceilings(self) -> None:
+    def _ceilings(self) -> Any:
         """Measure what the device can do at most; where that fails, the reason stands in their place."""
         options = self.options
         about = {"framework": self.record["framework"], "device": options["device"], "threads": options["threads"]}

@@ -1,7 +1,7 @@
 """What is to be recorded of a command, and the options of command lines for it."""
 
 import argparse
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 PASSES = ("clean", "layers", "kernels", "lines")
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
@@ -63,7 +63,7 @@ class ProfileOptions(object):
         return {"steps": RERUN_WARMUP if self.rerun else self.warmup, "settle": not self.rerun and self.warmup > 0}
 
 
-def _shared(steps: int) -> Dict[str, int]:
+def _shared(steps: Tuple[int, Optional[Tuple[int, int]]]) -> Dict[str, int]:
     """Return how a window's steps are shared out."""
     fifth = max(1, steps // 5)
     others = PASSES[1:]
@@ -120,7 +120,7 @@ def _size(text: str) -> int:
     return int(number) * unit
 
 
-def _function(text: str) -> List[str]:
+def _function(text: str) -> Tuple[str, str]:
     """Return a function as --focus has it."""
     file, colon, name = text.rpartition(":")
     if not (colon and file) or not all(part.isidentifier() for part in name.split(".")):

@@ -92,7 +92,7 @@ class Lines(object):
     def _functions(self) -> List[Any]:
         return [_described(code, self.focus.quotes) for code in self.focus.watched]
 
-    def _save(self, name: str, content: bytes) -> None:
+    def _save(self, name: str, content: Any) -> None:
         with open(os.path.join(self.folder, name), "w") as out:
             json.dump(content, out)
 
@@ -173,7 +173,8 @@ class Totals(Lines):
 
     def _added_up(self, start: int, end: int) -> Any:
         """Return what the step's events say: lines that were running when it began have their time from its start."""
-        found, calls = {}, self._open
+        found: Dict[Any, Any] = {}
+        calls = self._open
         for entry in calls:
             entry[2] = start
         for time, number, line in self._events.take():
@@ -197,7 +198,7 @@ class Totals(Lines):
         return found
 
     def _write(self) -> None:
-        timings = {}
+        timings: Dict[Any, Any] = {}
         for (number, line), (hits, time) in sorted(self._total.items()):
             timings.setdefault(number, []).append([line, hits, time])
         functions = [

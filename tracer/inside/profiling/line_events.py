@@ -11,7 +11,7 @@ where one goes on in the middle of a line: in frames that were running, and wher
 import sys
 import threading
 from types import CodeType, FrameType
-from typing import Any, List, Optional, Sequence, Set, Tuple
+from typing import Any, List, Optional, Sequence, Set
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.profiling.focus import Focus
@@ -59,7 +59,7 @@ class Events(object):
             self._running = False
             self._source.end(threading.get_ident() == self._thread)
 
-    def take(self) -> Tuple[List[Any], Any]:
+    def take(self) -> List[Any]:
         """Return the events so far, and forget them."""
         taken, self.taken = self.taken, []
         return taken

@@ -169,7 +169,7 @@ class Pass(object):
         held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
         return held if self.name != "kernels" else 2 * (held + (self.printed.kept if self.printed else 0))
 
-    def _lacks_room(self) -> bool:
+    def _lacks_room(self) -> Optional[str]:
         """Return why the kernels pass has to end, or None: a framework's trace that has grown large is written and let go."""
         if self._resident is None:
             self._resident = _resident()

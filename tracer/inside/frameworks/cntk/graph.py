@@ -17,7 +17,7 @@ def describe(roots: Sequence[Any]) -> Dict[str, Any]:
 
     A node has op, layer (or None), shape of its first output for one sample, and inputs (uids of nodes, parameters and inputs).
     """
-    graph = {"nodes": {}, "parameters": {}, "inputs": {}}
+    graph: Any = {"nodes": {}, "parameters": {}, "inputs": {}}
     seen = set()
     waiting = [(root.root_function, None, None) for root in reversed(roots)]
     while waiting:
@@ -74,7 +74,7 @@ class Paths(object):
     """The graph as `describe` returns it, of models whose layers may have no names. types: (type, parameters) of each layer."""
 
     def __init__(self) -> None:
-        self.graph = {"nodes": {}, "parameters": {}, "inputs": {}}
+        self.graph: Any = {"nodes": {}, "parameters": {}, "inputs": {}}
         self.types: Dict[Any, Any] = {}
         self._seen: Set[Any] = set()
         self._numbers: Dict[Any, Any] = {}  # (path around, operation) -> how many had no name

@@ -35,7 +35,7 @@ class Adapter(Base):
         self._open: Any = None  # the range of a training session's minibatch
         self._reads = False  # whether a session's source is written in Python, which tells where reading ends
         self._trainers = Seen()  # those that were used
-        self._sessions = weakref.WeakKeyDictionary()  # training session -> weak reference to its trainer
+        self._sessions: Any = weakref.WeakKeyDictionary()  # training session -> weak reference to its trainer
         self._roots: Dict[Any, Any] = {}  # uid -> functions that were evaluated while ranges were recorded
         self._graph = Paths()
         self._folder: Any = None

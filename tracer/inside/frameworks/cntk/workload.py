@@ -109,7 +109,7 @@ class Hooks(Base):
             self.library.trainers.append(trainer)
             self.roots[trainer.loss_function.uid] = trainer.loss_function
 
-    def saw_function(self, function: Callable[..., Any]) -> None:
+    def saw_function(self, function: Any) -> None:
         """Remember a function that is evaluated."""
         self.roots.setdefault(function.uid, function)
 

@@ -190,7 +190,7 @@ class Adapter(Base):
             self._local.stack = []
             return self._local.stack
 
-    def outermost(self) -> bool:
+    def untraced(self) -> bool:
         """Return whether nothing is being traced, so that a call now is one of the script's loop."""
         return not self.stack() and self.clean()
 
@@ -285,7 +285,7 @@ class Calls(object):
 
     _numbers = itertools.count()
 
-    def __init__(self, function: Callable[..., Any], adapter: Any, key: Any = None, trains: bool = False) -> None:
+    def __init__(self, function: Optional[Callable[..., Any]], adapter: Any, key: Any = None, trains: bool = False) -> None:
         self.function = function
         self.adapter = adapter
         self.number = next(self._numbers)
@@ -342,7 +342,7 @@ class Calls(object):
 class Compiled(object):
     """A function that jax.jit compiled, as which it passes; its calls are told."""
 
-    def __init__(self, function: Callable[..., Any], adapter: Any, options: Any) -> None:
+    def __init__(self, function: Optional[Callable[..., Any]], adapter: Any, options: Any) -> None:
         own = self.__dict__
         own["_kernelscope"] = calls = Calls(function, adapter)
         calls.compiles, calls.options = True, options

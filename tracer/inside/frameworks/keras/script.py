@@ -256,7 +256,7 @@ class OnJax(Side):
     def outermost(self) -> bool:
         """Return whether JAX is tracing nothing."""
         below = self.adapter.below
-        return below.outermost() if hasattr(below, "outermost") else False
+        return below.untraced() if hasattr(below, "untraced") else False
 
 
 class _Batches(object):

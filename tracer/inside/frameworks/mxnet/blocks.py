@@ -97,7 +97,7 @@ class Layers(object):
         self.mx = mx = library.mx
         self._library = library
         self.recorder = recorder
-        self.setting = False  # whether it is us who set the profiler's state
+        self.setting: bool = False  # whether it is us who set the profiler's state
         blocks = [root for root in roots if isinstance(root, mx.gluon.Block)]
         modules = [root for root in roots if root not in blocks]
         self.names = Names(mx, blocks)
@@ -211,9 +211,9 @@ class Layers(object):
         """Run operators one by one, write down what is queued, and start mx.profiler, with nothing queued before."""
         mx = self.mx
         mx.nd.waitall()
-        self._separate = Separate(mx, self._imperative)
+        self._separate: Any = Separate(mx, self._imperative)
         self._separate.start(self.names.blocks())
-        self._queue = Queue(mx, self._imperative, self.names, lambda: self.recorder.step)
+        self._queue: Any = Queue(mx, self._imperative, self.names, lambda: self.recorder.step)
         register = mx.ndarray.register
         self._patches.wrap(register, "_imperative_invoke", self._invoking)
         self._patches.wrap(mx.nd.CachedOp, "__call__", self._graph_calling)

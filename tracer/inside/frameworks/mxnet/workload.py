@@ -13,7 +13,7 @@ import functools
 import json
 import os
 import weakref
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.frameworks.mxnet.graph import GRAPH_FILE, neighbour, parse_graph, phase_of, without_direction
 from kernelscope.tracer.inside.frameworks.mxnet.library import Library
@@ -112,7 +112,7 @@ class Hooks(Base):
 
     def _notice_hybridize(self) -> None:
         """Keep which blocks are hybridized and how; a call of a block goes on to its children, which count with it."""
-        depth = []
+        depth: List[Any] = []
 
         def noticing(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -160,7 +160,7 @@ class Hooks(Base):
         self.library.range_waiting(Patches(), self.recorder)
         self.recorder.settle = self.mx.nd.waitall
 
-    def _attach_block(self, block: Any, category: str, name: str, layer: str) -> None:
+    def _attach_block(self, block: Any, category: str, name: str, layer: Optional[str]) -> None:
         recorder, shapes, prefix = self.recorder, self.shapes, block.prefix
 
         def enter(block: Any, inputs: Any) -> None:

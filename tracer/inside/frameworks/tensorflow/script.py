@@ -67,8 +67,8 @@ class Adapter(Base):
         self.batch: Any = None
         self._fetches = Fetches(tf.nest.flatten)
         self.compiled = Tracings(tf)
-        self._functions = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
-        self._weighty = weakref.WeakKeyDictionary()  # outermost layer -> whether it has weights
+        self._functions: Any = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
+        self._weighty: Any = weakref.WeakKeyDictionary()  # outermost layer -> whether it has weights
         self._together = 1  # batches that one call of a function executes
         # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: the last one of a model;
         # keras: a scope of Keras's is being entered; scopes, tapes: those that are open
