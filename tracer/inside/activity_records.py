@@ -29,7 +29,7 @@ _PLACE = (("device", "device_id", "I"), ("context", "context_id", "I"), ("stream
 _TIMES = (("start_ns", "start", "Q"), ("end_ns", "end", "Q"))
 _GRAPH = (("graph_node", "graph_node_id", "Q"), ("graph", "graph_id", "I"))
 _CORRELATION = (("correlation", "correlation_id", "I"),)
-TABLES = {
+TABLES: Dict[str, Any] = {
     "kernels": (b"KERN",) + _TIMES + (
         ("queued_ns", "queued", "Q"), ("submitted_ns", "submitted", "Q"), ("completed_ns", "completed", "Q"),
         ("name", "name", TEXT),
@@ -139,7 +139,7 @@ class Texts(Dict[Any, Any]):
 class Encoder(object):
     """Turns records into blocks. counts: rows by table; unknown: records by kind that no table takes; failed: by table."""
 
-    def __init__(self, function_name: Optional[str] = None) -> None:
+    def __init__(self, function_name: Optional[Callable[..., Any]] = None) -> None:
         """function_name: (kind, callback id) -> the function's name or None, asked once for each."""
         self.texts = Texts()
         self.counts: Any = collections.Counter()

@@ -275,7 +275,7 @@ def memmove(size: int, threads: int) -> Tuple[Callable[..., Any], str]:
     return copy, "memmove" if threads == 1 else "memmove in %d threads" % threads
 
 
-def copies(framework: Any, device: str, threads: int, unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
+def copies(framework: Any, device: str, threads: Optional[int], unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
     """Return the best copy of each size."""
     found = []
     for size in COPY_BYTES:

@@ -24,7 +24,7 @@ def seen() -> List[Dict[str, Any]]:
 
 def _device(driver: Any, index: int) -> Dict[str, Any]:
     device = ctypes.c_int()
-    found = {"index": index, "uuid": None, "pci": None}
+    found: Dict[str, Any] = {"index": index, "uuid": None, "pci": None}
     if driver.cuDeviceGet(ctypes.byref(device), index):
         return found
     address = ctypes.create_string_buffer(64)

@@ -400,7 +400,7 @@ def _versions() -> Dict[str, str]:
 
 def _function_names(package: Any) -> Callable[..., Any]:
     """Return a function from (activity kind, callback id) to the name of the CUDA function, or None."""
-    names = {
+    names: Dict[Any, Any] = {
         _RUNTIME_CALL: getattr(package, "runtime_api_trace_cbid", None) or getattr(package, "RuntimeApiTraceCbid", None),
         None: getattr(package, "driver_api_trace_cbid", None) or getattr(package, "DriverApiTraceCbid", None),
     }

@@ -8,7 +8,7 @@ names, on MXNet's nodes as the beginning of theirs.
 import functools
 import importlib
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.frameworks.cntk import workload as cntk
 from kernelscope.tracer.inside.frameworks.mxnet import workload as mxnet
@@ -144,7 +144,8 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
         super(OnMxnet, self).configure()
         self.import_keras()
         names: Any = self.mx.name.NameManager
-        layers = self._layers = set()  # type: Set[str]
+        layers: Set[str] = set()
+        self._layers = layers
 
         class Scope(names):  # type: ignore[misc]
             """Puts a layer's name before those that MXNet makes up; names that are given stay."""

@@ -129,7 +129,7 @@ class _Step(object):
                 outer = call_of(outer)
                 own[outer, way] -= length
                 parents[outer] = parents.get(outer, 0) + length
-        self.around = {layer: max(parents, key=parents.get) if parents else None for layer, parents in around.items()}
+        self.around = {layer: max(parents, key=parents.__getitem__) if parents else None for layer, parents in around.items()}
         self.cost = {(layer, way): costs.forward * count[layer, way] for layer, way in count if way == FORWARD}
         for layer, way in count:
             if way == BACKWARD:

@@ -13,7 +13,7 @@ import os
 import sys
 import types
 from types import CodeType, FrameType
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside import lines
 from kernelscope.tracer.inside.clock import now_ns
@@ -30,6 +30,10 @@ class Lines(object):
     """Watches lines during a pass; in its first steps it learns which functions there are to watch."""
 
     watching = True
+    _start: Callable[..., Any]  # of the classes below: begin with the lines of this frame, take a step's, end, write
+    _ended: Callable[..., Any]
+    _stop: Callable[..., Any]
+    _write: Callable[..., Any]
 
     def __init__(self, focus: Focus, folder: str) -> None:
         self.focus = focus
@@ -228,7 +232,7 @@ def _line_profiler(codes: Any) -> Any:
         return None
     if sys.gettrace() is not None:
         return None
-    profiler = line_profiler.LineProfiler()
+    profiler: Any = line_profiler.LineProfiler()
     for code in codes:
         cells = tuple(_cell() for _ in code.co_freevars)
         function = types.FunctionType(code, {}, code.co_name, None, cells)  # the script's own must not be changed
@@ -241,7 +245,8 @@ def _line_profiler(codes: Any) -> Any:
 
 def _cell() -> Any:
     value = None
-    return (lambda: value).__closure__[0]
+    made: Any = lambda: value  # noqa: E731
+    return made.__closure__[0]
 
 
 def _counts(profiler: Any) -> Dict[Any, Any]:
@@ -280,14 +285,14 @@ def _source(path: str, code: CodeType) -> Any:
 
 def _outside() -> Any:
     """Return the innermost frame that is not ours."""
-    frame = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     here = os.path.dirname(os.path.abspath(__file__))
     while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(here):
         frame = frame.f_back
     return frame
 
 
-def _stack(frame: FrameType) -> Any:
+def _stack(frame: Optional[FrameType]) -> Any:
     frames = []
     while frame is not None:
         frames.append(frame)

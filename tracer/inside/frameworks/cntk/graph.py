@@ -82,7 +82,7 @@ class Paths(object):
 
     def add(self, root: Any, title: Optional[str] = None) -> None:
         """Add everything under a function, in the order of computation; `title` is what its root is called if it has no name."""
-        waiting = [(root.root_function, None, False)]
+        waiting: List[Any] = [(root.root_function, None, False)]
         top = root.root_function
         while top.op_name == "Combine" and len(top.inputs) == 1 and top.inputs[0].is_output:
             top = top.inputs[0].owner

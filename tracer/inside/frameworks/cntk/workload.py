@@ -81,7 +81,7 @@ class Hooks(Base):
         """Open ranges around CNTK's calls; the nodes' layers come from the graph, when the run is over."""
         del program  # whatever is trained or evaluated is seen by the calls themselves
         patches = Patches()
-        self.library.range_calls(patches)
+        self.library.range_calls(patches, self.recorder)
         patches.wrap(self.cntk.Trainer, "train_minibatch", self.telling(self.saw_trainer))
         patches.wrap(self.cntk.ops.functions.Function, "eval", self.telling(self.saw_function))
         return {

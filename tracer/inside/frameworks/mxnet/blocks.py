@@ -113,7 +113,8 @@ class Layers(object):
         self._counts: Dict[Any, Any] = {}  # layer -> calls within the present call of the model
         self._local = threading.local()
         self._imperative = Imperative(mx)
-        self._separate = self._queue = None
+        self._separate: Any = None
+        self._queue: Any = None
         self._methods: Dict[Any, Any] = {}
 
     def attach(self) -> Dict[str, Any]:
@@ -174,11 +175,11 @@ class Layers(object):
 
         return called
 
-    def _layer(self, block: Any, outermost: bool) -> Optional[str]:
+    def _layer(self, block: Any, outermost: bool) -> Any:
         """Return the layer that this call stands for; blocks that nobody knows are the caller's."""
         if outermost:
             self._counts.clear()
-        name = self.names.of(block)
+        name: Any = self.names.of(block)
         if name is None:
             if not outermost:
                 return self._local.layer
@@ -211,9 +212,9 @@ class Layers(object):
         """Run operators one by one, write down what is queued, and start mx.profiler, with nothing queued before."""
         mx = self.mx
         mx.nd.waitall()
-        self._separate: Any = Separate(mx, self._imperative)
+        self._separate = Separate(mx, self._imperative)
         self._separate.start(self.names.blocks())
-        self._queue: Any = Queue(mx, self._imperative, self.names, lambda: self.recorder.step)
+        self._queue = Queue(mx, self._imperative, self.names, lambda: self.recorder.step)
         register = mx.ndarray.register
         self._patches.wrap(register, "_imperative_invoke", self._invoking)
         self._patches.wrap(mx.nd.CachedOp, "__call__", self._graph_calling)

@@ -42,10 +42,10 @@ class Queue(object):
         self._steps: List[Any] = []
         self._known: Dict[Any, Any] = {}  # key -> what an entry needs to be described: see the adding methods
         self._names: Dict[Any, Any] = {}  # handle of an operator -> its name
-        self._before = self._queued = None
-        self._made: Dict[
-            Any, Any
-        ] = {}  # handle of an array -> the entry that made it, and whether that is taken back by a backward pass
+        self._before: Any = None
+        self._queued: Optional[int] = None
+        # handle of an array -> the entry that made it, and whether that is taken back by a backward pass
+        self._made: Dict[Any, Any] = {}
 
     # --- while steps run -------------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Queue(object):
         for entries, times in self._steps:
             first, last = zip(*times) if times else ((), ())
             steps.append({"graph": kinds.setdefault(entries, len(kinds)), "queued_ns": first, "until_ns": last})
-        graphs = [{"nodes": Nodes(self._described).of(entries)} for entries in sorted(kinds, key=kinds.get)]
+        graphs = [{"nodes": Nodes(self._described).of(entries)} for entries in sorted(kinds, key=kinds.__getitem__)]
         with open(os.path.join(folder, GRAPH_FILE), "w") as out:
             json.dump({"graphs": graphs, "steps": steps}, out)
         return GRAPH_FILE
@@ -140,7 +140,8 @@ class Queue(object):
         if found[0] is _DONE:
             return found[1]
         try:
-            result = {OPERATOR: self._of_operator, GRAPH: self._of_graph, EXECUTOR: self._of_executor}[key[0]](key, *found)
+            describe: Any = {OPERATOR: self._of_operator, GRAPH: self._of_graph, EXECUTOR: self._of_executor}[key[0]]
+            result = describe(key, *found)
         except Exception as error:  # whatever MXNet makes of a symbol that it never ran alone
             self.missing[self._name(key[1]) if key[0] == OPERATOR else str(key[2])] = str(error).split("\n")[0][:200]
             result = ([self._node(key)], []) if key[0] == OPERATOR else ([], [])
@@ -153,7 +154,8 @@ class Queue(object):
     def _name(self, handle: Any) -> str:
         """Return an operator's name by its handle."""
         if handle not in self._names:
-            name, base = ctypes.c_char_p(), self.mx.base
+            name: Any = ctypes.c_char_p()
+            base = self.mx.base
             base.check_call(base._LIB.MXSymbolGetAtomicSymbolName(ctypes.c_void_p(handle), ctypes.byref(name)))
             self._names[handle] = name.value.decode("ascii")
         return self._names[handle]

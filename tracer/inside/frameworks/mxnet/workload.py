@@ -58,7 +58,7 @@ def name_layers(nodes: List[Dict[str, Any]], root: str, prefixes: Sequence[Tuple
     for node in nodes:
         base = without_direction(node["name"])
         node["phase"] = phase_of(node)
-        starting = [layer for prefix, layer in prefixes if (base + "_").startswith(prefix)]
+        starting: List[Any] = [layer for prefix, layer in prefixes if (base + "_").startswith(prefix)]
         containing = [layer for prefix, layer in prefixes if prefix in base]
         node["layer"] = (starting or containing or [None])[0]
     for position, node in reversed(list(enumerate(nodes))):  # the last first, for one may use another (sum_grad)
@@ -90,9 +90,8 @@ class Hooks(Base):
         self.loss: Any = None
         self.named: List[Any] = []  # the names of the network's layers
         self.shapes: Dict[Any, Any] = {}  # block's prefix -> shapes of the inputs of its latest call
-        self._hybridized: List[
-            Any
-        ] = []  # weak references to outermost blocks on which hybridize() was called, with the latest options
+        # weak references to outermost blocks on which hybridize() was called, with the latest options
+        self._hybridized: List[Any] = []
 
     def configure(self) -> None:
         """Set the number of threads and import mxnet, which reads it then; have each loop end with nothing queued."""

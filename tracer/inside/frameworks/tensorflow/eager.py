@@ -30,7 +30,7 @@ class Ranges(object):
         self._scopes: Dict[Any, Any] = {}  # scope that Keras opens in eager code -> labels of the calls in it
         self._tape = _module("tensorflow.python.pywrap_tfe")
         self._backprop = _module("tensorflow.python.eager.backprop")
-        self._uid = getattr(_module("tensorflow.python.framework.ops"), "uid", None)  # the next number
+        self._uid: Any = getattr(_module("tensorflow.python.framework.ops"), "uid", None)  # the next number
 
     def attach(self) -> None:
         """Put there what is there only while ranges are recorded."""
@@ -143,7 +143,7 @@ class Made(object):
     def add(self, opened: Any, end: int, returned: Any) -> None:
         """Note a call that has ended, at this number, and the tensors that it returned."""
         if len(self._ends) >= MOST_CALLS:
-            self.__init__()
+            self.__init__()  # type: ignore[misc]
         self._ends.append(end)
         self._calls.append((opened.begun, opened.label))
         for tensor in returned:
@@ -151,7 +151,7 @@ class Made(object):
             if number is not None:
                 self._returned.add(number)
 
-    def layer(self, outputs: Any, inputs: Any) -> "Opened":
+    def layer(self, outputs: Any, inputs: Any) -> Optional[str]:
         """Return the layer to whose call an operator belongs that has these tensors, None where they do not tell.
 
         Its own call made its outputs. Of its inputs the newest one tells, if it did not leave the call that made it.

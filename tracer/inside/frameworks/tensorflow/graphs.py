@@ -134,7 +134,9 @@ class Table(object):
                 elif operator.type == "AddN" and operators.get(operator.name) == BACKWARD:
                     operators[operator.name] = self._sum_owner(operator)
         owners = {"scopes": self.scopes, "operators": operators}
-        table = {part: {name: [render(one[0]), one[1]] for name, one in of.items()} for part, of in owners.items()}
+        table: Dict[str, Any] = {
+            part: {name: [render(one[0]), one[1]] for name, one in of.items()} for part, of in owners.items()
+        }
         table.update(fused=fused, calls=sorted(calls))
         return table
 

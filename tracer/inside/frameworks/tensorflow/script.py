@@ -271,7 +271,7 @@ class Adapter(Base):
             if arguments and type(arguments[0]).__name__ == "KerasTensor":
                 return original(layer, *arguments, **keywords)  # a model that is being built
             runs = eager()
-            ranges = self.ranges if runs else None
+            ranges: Any = self.ranges if runs else None
             outermost = calls.depth() == 0
             name = calls.enter(layer, runs)
             opened = ranges.layer(name, outermost) if ranges is not None else None
@@ -298,7 +298,7 @@ class Adapter(Base):
 
     def _note_batch(self, arguments: Any, runs: bool) -> None:
         """Note the batch of a model's call; in a graph it may be of any size."""
-        shape = getattr(arguments[0], "shape", None) if arguments else None
+        shape: Any = getattr(arguments[0], "shape", None) if arguments else None
         try:
             batch = int(shape[0])
         except (TypeError, IndexError, ValueError):
@@ -492,7 +492,7 @@ class Adapter(Base):
         return {"functions": found}
 
     @property
-    def prints(self) -> bool:
+    def prints(self) -> bool:  # type: ignore[override]
         """Whether the script's environment has oneDNN print: it asks once, and TensorFlow's copy of it has no other switch."""
         return any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
 
