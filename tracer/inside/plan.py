@@ -68,7 +68,7 @@ def windows(steps: int) -> List[int]:
     return [WINDOW_STEPS] * whole + ([rest] if rest else [])
 
 
-def window(planned: List[int], number: int, measured_ns: int, name: str, steady: bool) -> int:
+def window(planned: List[int], number: int, measured_ns: float, name: str, steady: bool) -> int:
     """Return the number of steps of the next window, the one of this number; 0 when the pass of this name has had enough.
 
     planned: as `windows` gives them. measured_ns: what the steps before took, of a side on average.

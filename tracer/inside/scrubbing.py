@@ -11,7 +11,7 @@ import mmap
 import os
 import shutil
 import zlib
-from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence, Union
 
 from kernelscope.tracer.inside import disclosure
 
@@ -37,12 +37,12 @@ class Scrubber(object):
         """Return plain data, as of JSON, as it may be written down."""
         return self._small.of(value)
 
-    def folder(self, folder: str) -> None:
+    def folder(self, folder: Union[str, "os.PathLike[str]"]) -> None:
         """Rewrite the files below a folder; links are left alone. Raises OSError where a file cannot be written."""
         for root, _, names in os.walk(str(folder)):
             self.files(os.path.join(root, name) for name in names)
 
-    def files(self, paths: Iterable[str]) -> None:
+    def files(self, paths: Iterable[Union[str, "os.PathLike[str]"]]) -> None:
         """Rewrite files, as `folder` does."""
         for path in map(str, paths):
             if os.path.islink(path) or not os.path.getsize(path) or path.endswith(LEFT):

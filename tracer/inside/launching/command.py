@@ -9,7 +9,7 @@ import glob
 import os
 import signal
 import subprocess
-from typing import Any, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Iterator, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.profiling import printed
@@ -33,7 +33,7 @@ def script_name(command: Sequence[str]) -> Optional[str]:
     return _launched(rest) or name if name in _LAUNCHERS else name or first
 
 
-def label(command: List[str]) -> Optional[str]:
+def label(command: Sequence[str]) -> Optional[str]:
     """Return what a run of the command is called unless the user says it: the name without a script's ending."""
     name = script_name(command)
     return name[:-3] if name is not None and name.endswith((".py", ".sh")) else name
@@ -71,7 +71,7 @@ def _launched(arguments: Sequence[str]) -> Optional[str]:
     return None
 
 
-def run(command: List[str], spec: str, injected: str) -> int:
+def run(command: Sequence[str], spec: str, injected: str) -> int:
     """Run the command to its end, handing on signals; return its exit status as a shell gives it.
 
     spec: path of what is to be recorded. injected: the folder of our sitecustomize. Raises NoSuchCommand.

@@ -366,8 +366,8 @@ class Compiled(object):
     def __delattr__(self, name: str) -> None:
         delattr(self._kernelscope.function, name)
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         return type(self.__dict__["_kernelscope"].function)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
