@@ -24,7 +24,8 @@ def launch(
     """Run the command and write the run folder, which exists and is empty; return an Outcome.
 
     path: the folder. root: the one that has our code staged. about: {"kernelscope": version, "machine": facts, "command": our own
-    command line, "label": what the run is called or None}. Raises NoSuchCommand, and FolderLost where the script removed the folder.
+    command line, "label": what the run is called or None}. Raises NoSuchCommand, and FolderLost where the script removed the
+    folder.
     """
     if shutil.which(command[0]) is None:
         raise NoSuchCommand("%s: no such command; write the command as you would run it, behind --" % command[0])
