@@ -111,7 +111,7 @@ def json_block(tag: Any, value: Any) -> bytes:
     return block(tag, 1, json.dumps(value, sort_keys=True).encode("ascii"))
 
 
-class Texts(Dict[Any, Any]):
+class Texts(dict):  # type: ignore[type-arg]
     """Text -> number. `written` is the block with those that are new since it was last asked for."""
 
     def __init__(self) -> None:

@@ -301,7 +301,7 @@ class Layers(object):
         return tuple(ranged(value) if callable(value) else value for value in arguments), named
 
 
-class _Hooked(Dict[str, bool]):
+class _Hooked(dict):  # type: ignore[type-arg]
     """Whether a layer's gradients have ranges, looked up with the number of a repeated call or without."""
 
     def __init__(self, layers: Any) -> None:
