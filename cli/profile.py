@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     command = profile.runnable(options.command(arguments), arguments.module)
     if not command:
         raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
-    name = arguments.label or label(command)
+    name = str(arguments.label or label(command))
     folder = Path(arguments.output) if arguments.output else profile.dated(name)
     prepare_output(folder, arguments.force)
     status = 0
@@ -69,8 +69,8 @@ def _say(folder: Path, without_report: bool) -> None:
     try:
         subject = advise.read(folder)
         options_ = subject.facts.get("options") or {}
-        longest = [advise.largest(subject, column, ending.MOST) for column in ("layer", "name")]
-        console.print(ending.shown(advise.of_subject(subject), *longest, options_.get("batch")))
+        layers, kernels = (advise.largest(subject, column, ending.MOST) for column in ("layer", "name"))
+        console.print(ending.shown(advise.of_subject(subject), layers, kernels, options_.get("batch")))
         console.print()
         if not without_report:
             report.write(folder, folder / "report.html")

@@ -68,9 +68,10 @@ def largest(subject: Subject, column: str, most: int) -> list[dict[str, Any]]:
 def parts(subject: Subject) -> list[dict[str, Any]]:
     """Return what a step's time is, in a few words each, the longest first: what and ns; ns add up to the step."""
     sums: dict[str, int] = {}
-    for (part, cause), ns in subject.rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().items():
-        what = _IDLE.get(cause, _OVERHEAD if subject.on_host else _HOST) if part == IDLE else _BUSY[part]
-        sums[what] = sums.get(what, 0) + int(ns)
+    for row in subject.rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
+        host = _OVERHEAD if subject.on_host else _HOST
+        what = _IDLE.get(row["cause"], host) if row["part"] == IDLE else _BUSY[row["part"]]
+        sums[what] = sums.get(what, 0) + int(row["time_ns"])
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
 
 

@@ -57,11 +57,12 @@ def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, 
         return []
     sums = table.groupby(["file", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
     sums = sums[((sums["time_ns"] >= least_ns) & (sums["time_ns"] <= most_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
+    sums = sums.sort_values("time_ns", ascending=False).reset_index()
     if names:
-        sums = sums[sums.index.get_level_values("text").str.contains(names).fillna(False)]
+        sums = sums[sums["text"].astype("string").str.contains(names).fillna(False).to_numpy(bool)]
     found = [
-        f"{file}:{line} `{str(code)[:_LONGEST]}` ({ms(float(ns))})"
-        for (file, line, code), ns in sums["time_ns"].sort_values(ascending=False).head(_LINES).items()
+        f"{row['file']}:{row['line']} `{str(row['text'])[:_LONGEST]}` ({ms(float(row['time_ns']))})"
+        for row in sums.head(_LINES).to_dict("records")
     ]
     return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pandas as pd
 
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
@@ -50,7 +49,7 @@ def _multiprocessors(subject: Subject) -> int | None:
 
 
 def _blocks(grid: object) -> float:
-    sizes = [int(text) for text in re.findall(r"\d+", str(grid))] if pd.notna(grid) else []
+    sizes = [int(text) for text in re.findall(r"\d+", str(grid))]
     return float(np.prod(sizes)) if sizes else float("inf")
 
 

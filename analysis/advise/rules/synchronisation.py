@@ -66,10 +66,9 @@ def _operators(subject: Subject, calls: pd.DataFrame) -> list[str]:
     calls = calls[calls["thread"].notna().to_numpy(bool)]
     if operators.empty or calls.empty:
         return []
-    around = intervals.innermost(
-        *(operators[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")),
-        calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy(np.int64),
-    )  # fmt: skip
+    thread, start, end = (operators[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
+    at_thread, at = (calls[name].to_numpy(np.int64) for name in ("thread", "start_ns"))
+    around = intervals.innermost(thread, start, end, at_thread, at)
     there = around >= 0
     if not there.any():
         return []

@@ -1,6 +1,6 @@
 """What reading captures costs: against other tools in the same run, and against the floor, reading the bytes.
 
-    python tests/tools/bench/reading.py [--repeats 5] [--quick] [--install-peers] [--only nsys] [--markdown docs/validation/reading.md]
+    python tests/tools/bench/reading.py [--repeats 5] [--quick] [--install-peers] [--only nsys] [--markdown FILE]
 
 Whole processes are compared, from their start to their end: wall time, processor time and peak memory. The sides take turns,
 every second time in the reverse order; a figure is the median over repeats, a ratio the median of the ratios within each repeat.
