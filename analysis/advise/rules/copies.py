@@ -45,8 +45,8 @@ def exposed(subject: Subject) -> list[Advice]:
 
 
 def _listed(rows: pd.DataFrame) -> str:
-    memory = rows["name"].map(lambda name: f" ({name})", na_action="ignore").fillna("")
-    return words.largest(rows.assign(what=rows["kind"] + memory), "what")
+    memory = (" (" + rows["name"].astype("string") + ")").fillna("")
+    return words.largest(rows.assign(what=rows["kind"].astype("string") + memory), "what")
 
 
 RULES: tuple[Rule, ...] = (exposed,)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.advise import advise
 from tests.places import ROOT
 
@@ -47,3 +48,18 @@ def test_every_side_adds_up_and_saves_no_more_than_the_step(path: Path):
     result = advise(path)
     assert sum(part["ns"] for part in result["parts"]) == result["step_ns"]
     assert all(0 < one["saves_ns"] <= result["step_ns"] for one in result["advice"])
+
+
+@pytest.mark.parametrize("folder", ["kineto", "nsys", "nvprof", "tf", "mxnet", "more", "broken"])
+def test_every_capture_is_answered_or_refused_in_one_line(folder):
+    answered = 0
+    for path in sorted(one for one in (PAIRS.parent / folder).iterdir() if one.is_file()):
+        try:
+            result = advise(path)
+        except EvidenceError as error:
+            assert "\n" not in str(error)
+            continue
+        answered += 1
+        assert sum(part["ns"] for part in result["parts"]) == result["step_ns"], path.name
+        assert all(0 < one["saves_ns"] <= result["step_ns"] for one in result["advice"]), path.name
+    assert answered
