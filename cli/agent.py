@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-NAME = "agent"
-HELP = "make one file that records where nothing can be installed"
+from kernelscope.cli.output import size
+from kernelscope.tracer.outside import agent
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,9 +18,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the file and say how it is used."""
-    from kernelscope.cli.output import size
-    from kernelscope.tracer.outside import agent
-
     path = Path(arguments.output)
     written = agent.pack(path, arguments.force)
     print(

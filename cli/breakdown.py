@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kernelscope import analysis
+from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdown, breakdowns
+from kernelscope.analysis.attribution import steps
+from kernelscope.analysis.explain import recording_cost as cost_of_recording
+from kernelscope.analysis.recordings import archives, imported
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import steps_options
-from kernelscope.cli.output import FORMATS
+from kernelscope.cli.output import FORMATS, write_breakdown
+from kernelscope.cli.warn import about, about_info
+from kernelscope.reports import recorded
 
-if TYPE_CHECKING:
-    from kernelscope.analysis.accounting.breakdowns import Breakdown
-    from kernelscope.analysis.recordings.run import Run
-
-NAME = "breakdown"
-HELP = "where a recorded step's time goes"
 MARKED = "marked"  # steps that the profiler marks; without any, the whole
 BY = ("layer", "kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
 
@@ -32,13 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
-    from kernelscope import analysis
-    from kernelscope.analysis.accounting.breakdowns import breakdowns
-    from kernelscope.analysis.recordings import archives, imported
-    from kernelscope.analysis.recordings.kinds import Kind, kind_of
-    from kernelscope.cli.output import write_breakdown
-    from kernelscope.cli.warn import about, about_info
-
     path = archives.folder(Path(arguments.path))
     if (arguments.steps, arguments.device, arguments.window) != (MARKED, None, None):
         return _of_steps(path, arguments)
@@ -63,10 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def recording_cost(run: Run, found: Breakdown) -> str | None:
     """Return what recording cost the step of a run's breakdown, in one line; None where that is next to nothing."""
-    from kernelscope.analysis.explain import recording_cost
-    from kernelscope.reports import recorded
-
-    cost = recording_cost.of_run(run, found)
+    cost = cost_of_recording.of_run(run, found)
     return None if cost is None else recorded.sentence(cost)
 
 
@@ -78,12 +70,6 @@ def _hint(window: str) -> None:
 
 def _of_steps(path: Path, arguments: argparse.Namespace) -> int:
     """Print the breakdown of the steps, of the device and of the time that were asked for."""
-    from kernelscope import analysis
-    from kernelscope.analysis.accounting.breakdowns import breakdown
-    from kernelscope.analysis.attribution import steps
-    from kernelscope.cli.output import write_breakdown
-    from kernelscope.cli.warn import about
-
     trace = analysis.read(path)
     about(trace)
     if arguments.steps == MARKED:

@@ -7,14 +7,19 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.collectors import Choice
-    from kernelscope.tracer.outside.environments import Environment
-    from kernelscope.tracer.outside.options import RunOptions
-    from kernelscope.tracer.outside.session import Progress, Session
-    from kernelscope.tracer.outside.variants import Variant
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from kernelscope.tracer.outside import collectors, environments, gpu
+from kernelscope.tracer.outside.collectors import Choice
+from kernelscope.tracer.outside.environments import Environment
+from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.options import RunOptions
+from kernelscope.tracer.outside.session import Progress, Session
+from kernelscope.tracer.outside.variants import Variant
+from kernelscope.workloads import networks
 
 LOADERS = ("files", "records")
 COLLECTORS = ("framework", "nsys", "nvprof", "cupti")  # collectors.NAMES, which is slow to import
@@ -87,11 +92,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def options(arguments: argparse.Namespace) -> RunOptions:
     """Return what was asked for; raise UsageError for an unknown workload or a device that is not there."""
-    from kernelscope.tracer.outside import gpu
-    from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.tracer.outside.options import RunOptions
-    from kernelscope.workloads import networks
-
     if arguments.network not in networks.NETWORKS:
         raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}")
     device = arguments.device
@@ -122,9 +122,6 @@ def options(arguments: argparse.Namespace) -> RunOptions:
 
 def _check_gpus(devices: int) -> None:
     """Raise UsageError where fewer GPUs are visible than are to share a step."""
-    from kernelscope.tracer.outside import gpu
-    from kernelscope.tracer.outside.errors import UsageError
-
     visible = len(gpu.visible(os.environ, gpu.find().devices))
     if devices > max(visible, 1):  # which are visible is not known of every value of CUDA_VISIBLE_DEVICES
         raise UsageError(
@@ -134,8 +131,6 @@ def _check_gpus(devices: int) -> None:
 
 def choices(arguments: argparse.Namespace, options: RunOptions, variants: list[Variant]) -> list[Choice]:
     """Return what records each side's kernels pass; raise UsageError when what was asked for cannot be had."""
-    from kernelscope.tracer.outside import collectors
-
     return [collectors.chosen(options, variant, arguments.nsys) for variant in variants]
 
 
@@ -149,17 +144,12 @@ def record(session: Session) -> None:
 
 def environment(framework: str, python: str | None) -> Environment:
     """Return the environment to run a framework in; raise UsageError for an unknown one, ChildError when it is not ready."""
-    from kernelscope.tracer.outside import environments
-
     return environments.resolve(framework, python)
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Show progress on stderr: a bar on a terminal, a line per pass elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
     console = Console(stderr=True)
     if not sys.stderr.isatty():
         yield lambda label, done, total: print(f"[{done}/{total}] {label}", file=sys.stderr, flush=True)
@@ -173,6 +163,6 @@ def progress() -> Iterator[Progress]:
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+    with Bars(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda label, done, total: bar.update(task, description=f"pass: {label}", completed=done, total=total)

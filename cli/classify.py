@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernelscope.cli.output import FORMATS
+from kernelscope.analysis.kernels.names import describe
+from kernelscope.cli.output import FORMATS, write_rows
+from kernelscope.reports.text import printable
 
-NAME = "classify"
-HELP = "what a kernel's name tells, and by which rule"
 PHASES = ("forward", "backward", "optimizer", "data", "other")
 
 Row = dict[str, Any]
@@ -26,8 +26,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is known of each name; a name that no rule knows is no error."""
-    from kernelscope.cli.output import write_rows
-
     rows = [_row(name, arguments.operator, arguments.phase) for name in _names(arguments.names)]
     if arguments.format in ("table", "markdown"):
         rows = _readable(rows)
@@ -47,8 +45,6 @@ def _names(given: Sequence[str]) -> Iterator[str]:
 
 
 def _row(name: str, operator: str | None, phase: str | None) -> Row:
-    from kernelscope.analysis.kernels.names import describe
-
     found = describe(name, operator, phase)
     return {
         "name": name,
@@ -83,8 +79,6 @@ def _explanation(found: Any, operator: str | None) -> str:
 
 def _readable(rows: list[Row]) -> list[Row]:
     """Return the rows for reading: one name as a list of what is known, several as a line each."""
-    from kernelscope.reports.text import printable
-
     shown = [{key: printable(value, None) if isinstance(value, str) else value for key, value in row.items()} for row in rows]
     if len(shown) != 1:
         return [{key: value for key, value in row.items() if key not in ("pattern", "example", "explanation")} for row in shown]

@@ -6,17 +6,18 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kernelscope.analysis.comparisons.comparison import compare
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import capture, sharing, sides
-from kernelscope.cli.output import FORMATS
+from kernelscope.cli.output import FORMATS, write_comparison
+from kernelscope.cli.roofline import best_known
+from kernelscope.reports import comparison_tables
+from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
-
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.session import Session
-
-NAME = "compare"
-HELP = "one workload in several frameworks, side by side"
+from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.outside.session import Session
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,10 +45,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Record all sides, compare them, write compare.json, tables and the report, and print the comparison."""
-    from kernelscope.tracer.outside.errors import ChildError
-    from kernelscope.tracer.outside.run_folder import prepare_output
-    from kernelscope.tracer.outside.session import Session
-
     options = capture.options(arguments)
     variants, left_out = sides.variants(arguments)
     folder = Path(arguments.output)
@@ -68,21 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compare(session: Session, left_out: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    from kernelscope.analysis.comparisons.comparison import compare
-    from kernelscope.analysis.recordings.run import Run
-
     runs = [Run(folder / side.label) for side in session.sides if side.failure is None]
     return compare(runs, left_out)
 
 
 def _write(result: dict[str, Any], folder: Path, form: str) -> None:
     """Write the files of a comparison and print it."""
-    from kernelscope.cli import interactive
-    from kernelscope.cli.output import write_comparison
-    from kernelscope.reports import comparison_tables, html
+    from kernelscope.reports import html, interactive_parts  # matplotlib has no place beside what is measured
 
     (folder / "compare.json").write_text(json.dumps(result, indent=1), encoding="utf8")
     comparison_tables.write_csv_folder(result, folder / "tables")
-    html.write_comparison(result, folder / "report.html", interactive.beside(result, folder))
+    html.write_comparison(result, folder / "report.html", interactive_parts.beside(result, folder, best_known))
     write_comparison(result, form)
     print(f"report: {folder / 'report.html'}", file=sys.stderr)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-NAME = "data"
-HELP = "convert a data set into frameworks' own record formats"
+from kernelscope.tracer.outside import converting, recipes
+from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.workloads import networks
+
 _MIB = 1 << 20
 
 
@@ -32,10 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, with a line for each format; return the exit status."""
-    from kernelscope.tracer.outside import converting, recipes
-    from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.workloads import networks
-
     if arguments.network not in networks.NETWORKS:
         raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}")
     if not Path(arguments.folder).is_dir():

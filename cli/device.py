@@ -7,10 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelscope.cli.output import FORMATS
+from kernelscope import analysis
+from kernelscope.analysis.device.tables import SCHEMA
+from kernelscope.analysis.device.tables import tables as device_tables
+from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.cli.output import FORMATS, write_wide
+from kernelscope.cli.warn import about
+from kernelscope.reports import device, tables
+from kernelscope.tracer.outside.errors import UsageError
 
-NAME = "device"
-HELP = "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording"
 _LONG = ("occupancy", "metrics", "copies")  # tables with a row for everything that is different
 TABLES = ("occupancy", "metrics", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
 
@@ -24,31 +30,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the tables."""
-    from kernelscope.tracer.outside.errors import UsageError
-
+    """Print the device_tables."""
     if arguments.format == "csv" and arguments.table is None:
         raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
-    from kernelscope import analysis
-    from kernelscope.analysis.device.tables import tables
-    from kernelscope.analysis.recordings import archives
-    from kernelscope.analysis.recordings.kinds import Kind, kind_of
-    from kernelscope.cli.warn import about
 
     path = archives.folder(Path(arguments.path))
     trace = analysis.read(path)
     about(trace)
     record = analysis.Run(path).record if kind_of(path) is Kind.RUN else {}
     names = [arguments.table] if arguments.table else list(TABLES)
-    _write(tables(trace, names, record), arguments.format, arguments.rows)
+    _write(device_tables(trace, names, record), arguments.format, arguments.rows)
     return 0
 
 
 def _write(found: dict[str, Any], form: str, limit: int) -> None:
-    from kernelscope.analysis.device.tables import SCHEMA
-    from kernelscope.cli.output import write_wide
-    from kernelscope.reports import device, tables
-
     if form == "json":
         sys.stdout.write(tables.to_json({"schema": SCHEMA, **device.envelope(found)}))
         return

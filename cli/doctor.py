@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import platform
 from collections.abc import Iterator
 from typing import Any
 
 from kernelscope.cli import noise
-
-NAME = "doctor"
-HELP = "what can be measured on this machine, and why the rest cannot"
+from kernelscope.cli.output import size, write_rows
+from kernelscope.nsys_wrappers import find
+from kernelscope.tracer.outside import collectors, conditions, counters, environments, gpu, interpreters, process_noise, recipes
 
 # What each framework tells of its CPU kernels; the same everywhere, so it is written down here and not tried out.
 REVEALS = {
@@ -47,8 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; a machine that lacks something is no error."""
-    from kernelscope.cli.output import write_rows
-
     if arguments.noise is not None:
         noise.measure(arguments.noise)
     sections = (_machine, _gpus, _interpreters, _environments, _profilers, _collectors, _counters, _noise)
@@ -76,9 +75,6 @@ def _grouped(rows: list[Row]) -> list[Row]:
 
 
 def _machine() -> Iterator[Row]:
-    from kernelscope.cli.output import size
-    from kernelscope.tracer.outside import conditions, environments
-
     found = conditions.machine()
     cores = (
         f"{found['cores'] or 'unknown number of'} cores, {found['threads']} threads, {found['allowed_threads']} of them allowed"
@@ -91,8 +87,6 @@ def _machine() -> Iterator[Row]:
 
 
 def _distribution() -> str:
-    import platform
-
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"] + ", "
     except (OSError, KeyError):
@@ -100,9 +94,6 @@ def _distribution() -> str:
 
 
 def _gpus() -> Iterator[Row]:
-    from kernelscope.cli.output import size
-    from kernelscope.tracer.outside import gpu
-
     found = gpu.find()
     if not found.devices:
         yield _row("GPUs", "NVIDIA GPU", False, None, found.reason)
@@ -116,16 +107,12 @@ def _gpus() -> Iterator[Row]:
 
 
 def _interpreters() -> Iterator[Row]:
-    from kernelscope.tracer.outside import interpreters
-
     for found in interpreters.candidates():
         where = f"{found.path} ({found.source})"
         yield _row("interpreters", f"Python {found.version}", found.unusable is None, where, found.unusable)
 
 
 def _environments() -> Iterator[Row]:
-    from kernelscope.tracer.outside import environments
-
     for row in environments.list_all():
         if row["ready"]:
             value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {REVEALS[row['framework']]}"
@@ -135,8 +122,6 @@ def _environments() -> Iterator[Row]:
 
 
 def _profilers() -> Iterator[Row]:
-    from kernelscope.nsys_wrappers import find
-
     missing = {
         "nsys": "not found in PATH, /opt/nvidia or a CUDA toolkit; set KERNELSCOPE_NSYS to its path",
         "nvprof": "not found in PATH or a CUDA toolkit; it serves GPUs before compute capability 8.0 only",
@@ -162,7 +147,6 @@ def _collectors() -> Iterator[Row]:
 
     Frameworks that do not run on this device at all are left out.
     """
-    from kernelscope.tracer.outside import collectors, environments, gpu, recipes
 
     device = "cuda" if gpu.find().devices else "cpu"
     running = [name for name in environments.FRAMEWORKS if device == "cuda" or "cpu" in recipes.variants(name)]
@@ -179,8 +163,6 @@ def _collectors() -> Iterator[Row]:
 
 
 def _counters() -> Iterator[Row]:
-    from kernelscope.tracer.outside import counters
-
     reason = counters.hardware_counters()
     yield _row("counters", "hardware counters", reason is None, None if reason else "cycles can be counted", reason)
     names, why = counters.energy_counters()
@@ -188,8 +170,6 @@ def _counters() -> Iterator[Row]:
 
 
 def _noise() -> Iterator[Row]:
-    from kernelscope.tracer.outside import environments, process_noise
-
     known = process_noise.known()
     for framework in environments.FRAMEWORKS:
         if framework in known:

@@ -6,10 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from kernelscope.cli.output import FORMATS
+from kernelscope.analysis import energy
+from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.cli.output import FORMATS, write_rows, write_wide
+from kernelscope.reports import energy as energy_report
+from kernelscope.reports.energy import INTERVALS, REPLAY, of_samples
 
-NAME = "energy"
-HELP = "joules per step, sample, layer and kind"
 BY = ("step", "layer", "kind", "both")
 
 
@@ -22,11 +25,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one table of all runs."""
-    from kernelscope.analysis.recordings import archives
-    from kernelscope.analysis.recordings.run import Run
-    from kernelscope.cli.output import write_rows, write_wide
-    from kernelscope.reports import energy
-
     found = [Run(Path(path)) for path in arguments.runs]
     alike = len({run.name for run in found}) < len(found)
     names = [archives.named(str(run.path)) if alike else run.name for run in found]
@@ -39,15 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
         write_rows(rows, arguments.format, title, "energy")
         return 0
     name = {"step": "source", "kind": "kind"}.get(arguments.by, "layer")
-    write_wide([energy.readable(row) for row in rows], arguments.format, title, name, energy.FIRST)
+    write_wide([energy_report.readable(row) for row in rows], arguments.format, title, name, energy_report.FIRST)
     print("\n".join(notes))
     return 0
 
 
 def _steps(runs: list[Any], names: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    from kernelscope.analysis import energy
-    from kernelscope.reports.energy import INTERVALS
-
     found = [(name, summary) for name, run in zip(names, runs, strict=True) for summary in energy.steps(run)]
     unsteady = {name for name, summary in found if summary.steady is False}
     notes = [INTERVALS]
@@ -56,9 +51,6 @@ def _steps(runs: list[Any], names: list[str]) -> tuple[list[dict[str, Any]], lis
 
 
 def _layers(runs: list[Any], names: list[str], by: str) -> tuple[list[dict[str, Any]], list[str]]:
-    from kernelscope.analysis import energy
-    from kernelscope.reports.energy import REPLAY, of_samples
-
     rows, notes = [], []
     for name, run in zip(names, runs, strict=True):
         found = energy.layers(run, by)

@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.building import Progress
+from rich.console import Console
+from rich.markup import escape
 
-NAME = "env"
-HELP = "create, list or remove the environments that frameworks run in"
+from kernelscope.cli.output import size, write_rows
+from kernelscope.tracer.outside import environments, recipes
+from kernelscope.tracer.outside.building import Progress
+from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _names(arguments: argparse.Namespace) -> list[str]:
     """Return the frameworks named, each once; raise UsageError for an unknown one before anything is done."""
-    from kernelscope.tracer.outside import recipes
-
     for name in arguments.frameworks:
         recipes.check_known(name)
     return list(dict.fromkeys(arguments.frameworks))
@@ -48,9 +48,6 @@ def _names(arguments: argparse.Namespace) -> list[str]:
 
 def _create(arguments: argparse.Namespace) -> int:
     """Create each; one that cannot be made does not keep the others from being made."""
-    from kernelscope.tracer.outside import environments, recipes
-    from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
-
     names = _names(arguments)
     if arguments.python is not None and len(names) > 1:
         raise UsageError(f"--python {arguments.python}: name one framework with it, not {len(names)}")
@@ -74,9 +71,6 @@ def _create(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kernelscope.cli.output import size, write_rows
-    from kernelscope.tracer.outside import environments
-
     rows: list[dict[str, Any]] = environments.list_all()
     first = ("framework", "python", "version", "ready", "reason")
     if arguments.format in ("table", "markdown"):
@@ -99,8 +93,6 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    from kernelscope.tracer.outside import environments
-
     for name in _names(arguments):
         removed = environments.remove(name)
         for folder in removed:
@@ -120,8 +112,6 @@ def _progress(name: str) -> Iterator[Progress]:
     before = signal.signal(signal.SIGTERM, terminate)
     try:
         if sys.stderr.isatty():
-            from rich.console import Console
-
             with Console(stderr=True).status(f"{name}: looking for an interpreter") as status:
                 yield _Spinner(name, status)
         else:
@@ -152,12 +142,10 @@ class _Spinner:
         self._stage = ""
 
     def stage(self, text: str) -> None:
-        from rich.markup import escape
 
         self._stage = f"{self._name}: {escape(text)}"
         self._status.update(self._stage)
 
     def detail(self, text: str) -> None:
-        from rich.markup import escape
 
         self._status.update(f"{self._stage} [dim]{escape(text)}[/dim]")

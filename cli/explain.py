@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelscope.cli import figures, sharing, steps_options
+from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.explain import pair
+from kernelscope.analysis.explain.layer_names import read_map
+from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
+from kernelscope.analysis.trace.records import read_object
+from kernelscope.cli import sharing, steps_options, warn
+from kernelscope.cli.output import figure_options, write_explanation
+from kernelscope.tracer.outside.errors import InputError, UsageError
 
-if TYPE_CHECKING:
-    from kernelscope.analysis.attribution.steps import Request
-
-NAME = "explain"
-HELP = "why one recording is slower than another, in parts that add up and causes with remedies"
 FORMATS = ("table", "markdown", "json")
 _OURS = b'name="generator" content="kernelscope'
 
@@ -39,29 +42,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write a report of the explanation there too: one file that needs nothing else",
     )
     steps_options.configure(parser)
-    figures.configure(parser)
+    figure_options(parser)
     sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read both sides, explain their difference, print it and write the report."""
-    from kernelscope.analysis.recordings import archives
-
     paths = _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
     result = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force, steps_options.request(arguments))
     result = sharing.shareable(result, arguments.full_paths)
-    from kernelscope.cli.output import write_explanation, write_page
 
     write_explanation(result, arguments.format)
     if arguments.figures is not None:
+        from kernelscope.cli import figures  # matplotlib takes half a second: only where something is drawn
         from kernelscope.reports.figures import gathered
 
         figures.write(gathered.of_explanation(result), arguments.figures, arguments.style, arguments.force)
     if target is not None:
-        from kernelscope.reports import html
+        from kernelscope.cli import pages  # as above
 
-        write_page(lambda: html.write_explanation(result, target), target)
+        pages.explanation(result, target)
     return 0
 
 
@@ -70,11 +71,6 @@ def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, reque
 
     request: the steps of captures of device work.
     """
-    from kernelscope.analysis.attribution.steps import Request
-    from kernelscope.analysis.explain import pair
-    from kernelscope.analysis.explain.layer_names import read_map
-    from kernelscope.cli import warn
-    from kernelscope.tracer.outside.errors import UsageError
 
     told = read_map(mapping) if mapping is not None else None
     both = pair.read(*paths, by_layers=told is not None)
@@ -87,8 +83,6 @@ def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, reque
 
 def _sides(paths: list[Path], a: str | None, b: str | None) -> tuple[Path, Path]:
     """Return the two sides that the arguments name; raise UsageError when these are not two."""
-    from kernelscope.tracer.outside.errors import UsageError
-
     if len(paths) > 2:
         raise UsageError(f"{len(paths)} paths: name two sides, or one folder that holds them")
     if len(paths) == 2:
@@ -115,8 +109,6 @@ def _names(folder: Path) -> list[str]:
 
     Raises OSError when there is nothing at the path.
     """
-    from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
-    from kernelscope.analysis.trace.records import read_object
 
     folder.stat()
     kind = kind_of(folder)
@@ -129,8 +121,6 @@ def _names(folder: Path) -> list[str]:
 
 def _target(text: str) -> Path:
     """Return where the report goes; raise InputError when something other than a report of ours would be lost."""
-    from kernelscope.tracer.outside.errors import InputError
-
     target = Path(text)
     if target.is_dir():
         raise InputError(f"{target}: is a folder; name a file, such as {target / 'explain.html'}")

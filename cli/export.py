@@ -8,18 +8,18 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelscope.cli import sharing
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.trace import Trace
-    from kernelscope.cli.sources import Source
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace
+from kernelscope.cli import sharing, sources
+from kernelscope.cli.sources import Source
+from kernelscope.reports.export import chrome, csv_files, excel, parquet, perfetto
+from kernelscope.reports.export.events import events, origins
+from kernelscope.tracer.outside.errors import InputError
 
 Write = Callable[[Path], list[str]]  # writes OUT, returns what has to be said of it
 
-NAME = "export"
-HELP = "write what was recorded or found in other tools' formats"
 FORMATS = ("perfetto", "chrome", "csv", "parquet", "xlsx", "markdown")
 _FOLDERS = ("csv", "parquet")
 _EXAMPLES = {"perfetto": "trace.pftrace", "chrome": "trace.json.gz", "xlsx": "tables.xlsx", "markdown": "summary.md"}
@@ -48,9 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what is named, write OUT, say on stderr what was written."""
-    from kernelscope.cli import sources
-    from kernelscope.tracer.outside.errors import InputError
-
     target, form = Path(arguments.output), arguments.format
     _check(target, form, arguments.force)
     write = _WRITERS[form](sources.source(Path(arguments.path), arguments.full_paths))
@@ -80,8 +77,6 @@ def _written(write: Write, target: Path, folder: bool) -> list[str]:
 
 def _check(target: Path, form: str, force: bool) -> None:
     """Raise InputError where something would be lost, or OUT is of the wrong kind."""
-    from kernelscope.tracer.outside.errors import InputError
-
     if form in _FOLDERS:
         if target.exists() and not target.is_dir():
             raise InputError(f"{target}: is a file; {form} is a folder with a file a table: name a folder")
@@ -96,9 +91,6 @@ def _check(target: Path, form: str, force: bool) -> None:
 
 def _events(source: Source) -> list[tuple[str, Any, Trace, int]]:
     """Return name, events, Trace and the time that becomes 0 of every side; raise EvidenceError where nothing has a time."""
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.reports.export.events import events, origins
-
     sides = source.traces()
     found = [events(trace) for _, trace in sides]
     if not any(part.slices or part.counters for part in found):
@@ -116,8 +108,6 @@ def _untimed(sides: Sequence[tuple[str, Any, Trace, int]]) -> list[str]:
 
 
 def _perfetto(source: Source) -> Write:
-    from kernelscope.reports.export import perfetto
-
     sides = _events(source)
     about = "; ".join(f"{name} {value}" for name, value in source.facts().items() if value is not None)
 
@@ -129,8 +119,6 @@ def _perfetto(source: Source) -> Write:
 
 
 def _chrome(source: Source) -> Write:
-    from kernelscope.reports.export import chrome
-
     sides, facts = _events(source), source.facts()
 
     def write(target: Path) -> list[str]:
@@ -141,20 +129,14 @@ def _chrome(source: Source) -> Write:
 
 
 def _csv(source: Source) -> Write:
-    from kernelscope.reports.export import csv_files
-
     return _silent(csv_files.write, source.sheets())
 
 
 def _parquet(source: Source) -> Write:
-    from kernelscope.reports.export import parquet
-
     return _silent(parquet.write, source.sheets())
 
 
 def _xlsx(source: Source) -> Write:
-    from kernelscope.reports.export import excel
-
     return partial(excel.write, source.sheets())
 
 

@@ -8,10 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kernelscope.analysis.comparisons import gate
+from kernelscope.analysis.recordings import archives
 from kernelscope.cli import sharing
+from kernelscope.cli.explain import explained
+from kernelscope.cli.output import write_explanation
+from kernelscope.reports import gate as words
+from kernelscope.reports.text import printable
+from kernelscope.tracer.outside.errors import InputError
 
-NAME = "gate"
-HELP = "fail when NEW is slower than BASE by more than allowed"
 FORMATS = ("table", "markdown", "json")
 
 
@@ -43,11 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain the difference, judge it, write what was asked for; return 1 when the gate fails."""
-    from kernelscope.analysis.comparisons import gate
-    from kernelscope.analysis.recordings import archives
-    from kernelscope.cli.explain import explained
-    from kernelscope.reports import gate as words
-
     paths = (archives.folder(Path(arguments.base)), archives.folder(Path(arguments.new)))
     result = sharing.shareable(explained(paths, None, arguments.force), arguments.full_paths)
     verdict = gate.judge(result, arguments.max_regression).as_dict()
@@ -59,10 +59,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(verdict: dict[str, Any], result: dict[str, Any], form: str) -> None:
-    from kernelscope.cli.output import write_explanation
-    from kernelscope.reports import gate as words
-    from kernelscope.reports.text import printable
-
     if form == "json":
         json.dump({**verdict, "explanation": result}, sys.stdout, indent=1)
         print()
@@ -75,8 +71,6 @@ def _print(verdict: dict[str, Any], result: dict[str, Any], form: str) -> None:
 
 
 def _write(target: Path, content: str) -> None:
-    from kernelscope.tracer.outside.errors import InputError
-
     try:
         target.write_text(content, encoding="utf8")
     except OSError as error:

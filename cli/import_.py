@@ -9,10 +9,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from kernelscope.analysis.formats import all_formats
+from kernelscope.analysis.recordings import captures, imported
 from kernelscope.cli import output, sharing, warn
-
-NAME = "import"
-HELP = "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, line_profiler or nvidia-smi"
+from kernelscope.cli.output import write_rows
+from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.version import VERSION
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
         _list()
         return 0
     if not arguments.files or not arguments.output:
-        from kernelscope.tracer.outside.errors import UsageError
-
         raise UsageError("name at least one FILE and, with -o, the folder to write (see kernelscope import --help)")
     folder, files = Path(arguments.output), [Path(name) for name in arguments.files]
     _import(files, folder, arguments)
@@ -47,10 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
-    from kernelscope.analysis.recordings import captures, imported
-    from kernelscope.tracer.outside.run_folder import prepare_output
-    from kernelscope.tracer.version import VERSION
-
     if not arguments.force or not folder.is_dir():
         prepare_output(folder, arguments.force)
     with ExitStack() as search:  # for secrets goes on while tables are made
@@ -69,7 +66,4 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> N
 
 
 def _list() -> None:
-    from kernelscope.analysis.formats import all_formats
-    from kernelscope.cli.output import write_rows
-
     write_rows([{"format": form.name, "what": form.title} for form in all_formats()], "table", "formats")

@@ -8,15 +8,39 @@ import importlib
 import keyword
 import sys
 from collections.abc import Sequence
-from typing import Any
 
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import archives
 from kernelscope.cli import outlets
+from kernelscope.reports.text import printable
+from kernelscope.tracer.outside.errors import KernelscopeError
+from kernelscope.tracer.version import VERSION
 
-# In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
-COMMANDS = (
-    "doctor", "env", "data", "run", "profile", "compare", "sweep", "watch", "import", "breakdown", "steps", "roofline", "device",
-    "energy", "explain", "gate", "report", "export", "classify", "redact", "agent",
-)  # fmt: skip
+# In the order in which help lists them. The module of a command has configure(parser) and run(arguments); it is imported when the
+# command is chosen, so that --help and --version wait for none.
+COMMANDS = {
+    "doctor": "what can be measured on this machine, and why the rest cannot",
+    "env": "create, list or remove the environments that frameworks run in",
+    "data": "convert a data set into frameworks' own record formats",
+    "run": "record one workload in one framework",
+    "profile": "record a script of your own, unchanged",
+    "compare": "one workload in several frameworks, side by side",
+    "sweep": "run an experiment: all combinations that a TOML file lists",
+    "watch": "how far a recording in progress is",
+    "import": "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, line_profiler or nvidia-smi",
+    "breakdown": "where a recorded step's time goes",
+    "steps": "the steps of a capture: what marks them, how sure that is, and what else they could be",
+    "roofline": "operations and bytes per second of kernels or layers against measured ceilings",
+    "device": "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording",
+    "energy": "joules per step, sample, layer and kind",
+    "explain": "why one recording is slower than another, in parts that add up and causes with remedies",
+    "gate": "fail when NEW is slower than BASE by more than allowed",
+    "report": "a report of a run, or of several side by side",
+    "export": "write what was recorded or found in other tools' formats",
+    "classify": "what a kernel's name tells, and by which rule",
+    "redact": "copy a capture without what looks like secrets",
+    "agent": "make one file that records where nothing can be installed",
+}
 
 DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."
 EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 input cannot be read, 4 the framework's process failed"
@@ -30,27 +54,19 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
-class _Version(argparse.Action):
-    """Prints the version."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from kernelscope.tracer.version import VERSION
-
-        print(VERSION)
-        parser.exit()
-
-
-def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser with all subcommands, or with the one that is named: others take time to import."""
+def parser(*chosen: str) -> argparse.ArgumentParser:
+    """Return the parser of all commands, with the arguments of those that are chosen."""
     top = _Parser(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
-    top.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
+    top.add_argument("--version", action="version", version=VERSION)
     # prog is what argparse would find itself, with all that it takes to format help
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser, prog=top.prog)
-    for name in (only,) if only in COMMANDS else COMMANDS:
-        module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
-        sub = commands.add_parser(module.NAME, help=module.HELP, description=module.__doc__)
-        module.configure(sub)
-        sub.set_defaults(run=module.run)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary)
+        if name in chosen:
+            module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
+            sub.description = module.__doc__
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
     return top
 
 
@@ -60,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # not where somebody else's process called this
         outlets.prepare()
     given = sys.argv[1:] if arguments is None else arguments
-    parsed = parser(next(iter(given), None)).parse_args(given)
+    parsed = parser(*given[:1]).parse_args(given)
     try:
         status: int = parsed.run(parsed)
         sys.stdout.flush()
@@ -72,18 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _exit_status(error)
         if not status:
             raise
-        from kernelscope.analysis.recordings import archives
-        from kernelscope.reports.text import printable
-
         print(f"kernelscope: error: {printable(archives.named(str(error)), None)}", file=sys.stderr)
         return status
 
 
 def _exit_status(error: Exception) -> int:
-    """Return the exit status for our own errors and those of the file system, 0 for any other. Imported late: --help is quick."""
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.tracer.outside.errors import KernelscopeError
-
+    """Return the exit status for our own errors and those of the file system, 0 for any other."""
     if isinstance(error, EvidenceError | OSError):
         return 3
     return error.exit_code if isinstance(error, KernelscopeError) else 0

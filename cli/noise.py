@@ -9,6 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kernelscope.analysis.explain.noise import between_processes
+from kernelscope.analysis.recordings import core_use
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.cli import capture
+from kernelscope.tracer.outside import environments, process_noise
+from kernelscope.tracer.outside.options import RunOptions
+from kernelscope.tracer.outside.session import Session
+from kernelscope.tracer.outside.variants import Variant
+
 # A small step, which the host bounds, and one that moves much memory: processes differ by other things in each
 PROGRAMS = (("lenet", "train", 64), ("cnn", "train", 8))
 PROCESSES = 6  # of each program: with fewer the interval is as wide as what is told
@@ -17,8 +26,6 @@ STEPS = 30
 
 def measure(asked: str) -> None:
     """Measure of the frameworks asked for (names between commas; empty: all that are ready), and keep what was found."""
-    from kernelscope.tracer.outside import environments, process_noise
-
     ready = [str(row["framework"]) for row in environments.list_all() if row["ready"]]
     for framework in [name.strip() for name in asked.split(",") if name.strip()] or ready:
         found = _of_framework(framework)
@@ -41,15 +48,6 @@ def in_words(found: Mapping[str, Any]) -> str:
 
 def _of_framework(framework: str) -> dict[str, Any] | str:
     """Return what was measured of one framework, or why that says nothing."""
-    from kernelscope.analysis.explain.noise import between_processes
-    from kernelscope.analysis.recordings import core_use
-    from kernelscope.analysis.recordings.run import Run
-    from kernelscope.cli import capture
-    from kernelscope.tracer.outside import environments
-    from kernelscope.tracer.outside.options import RunOptions
-    from kernelscope.tracer.outside.session import Session
-    from kernelscope.tracer.outside.variants import Variant
-
     variant = Variant("noise", environments.resolve(framework))
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
         folders = {}

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from rich.console import Console
+
+from kernelscope.reports import comparison_tables, tables, terminal, text
+from kernelscope.reports.folded import Folded
+from kernelscope.reports.tables import Table, to_csv, to_markdown
+from kernelscope.reports.wide import Wide
+from kernelscope.tracer.outside.errors import InputError
 
 _ELSEWHERE = 120  # columns of what is written into a file or pipe
 FORMATS = ("table", "csv", "json", "markdown")
@@ -38,8 +44,6 @@ def write_rows(rows: Rows, form: str, title: str, schema: str | None = None) -> 
 
 def write_wide(rows: Rows, form: str, title: str, name: str, first: Sequence[str]) -> None:
     """Write rows of many columns as a table that fits the terminal (see reports.wide), or as Markdown."""
-    from kernelscope.reports.wide import Wide
-
     if form == "markdown":
         _markdown(rows, title)
     else:
@@ -47,16 +51,11 @@ def write_wide(rows: Rows, form: str, title: str, name: str, first: Sequence[str
 
 
 def _csv(rows: Rows) -> None:
-    from kernelscope.reports.tables import Table, to_csv
-
     if rows:
         sys.stdout.write(to_csv(Table("rows", tuple(rows[0]), [list(row.values()) for row in rows])))
 
 
 def _markdown(rows: Rows, title: str) -> None:
-    from kernelscope.reports import text
-    from kernelscope.reports.tables import to_markdown
-
     print(f"### {text.markdown(title)}\n")
     if not rows:
         print("(none)")
@@ -65,8 +64,6 @@ def _markdown(rows: Rows, title: str) -> None:
 
 
 def _table(rows: Rows, title: str) -> None:
-    from kernelscope.reports.folded import Folded
-
     # outside of a terminal nothing is wrapped: the reader is a file or another program
     _print(Folded(title, rows), elsewhere=1000)
 
@@ -82,6 +79,15 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,.2f}" if isinstance(value, float) else str(value)
+
+
+def figure_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that write figures."""
+    add = parser.add_argument
+    add("--figures", metavar="DIR", help="write each figure there as PNG, SVG and PDF")
+    # the names in reports.figures.STYLES, which loads matplotlib
+    meaning = "of these: paper is readable in black and white (default: paper)"
+    add("--style", choices=("paper", "slides"), default="paper", help=meaning)
 
 
 def size(count: int | None) -> str | None:
@@ -104,11 +110,8 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
         read = form in ("table", "markdown")
         print(f"{first}\n" if read else f"kernelscope: {first}", file=sys.stdout if read else sys.stderr)
     if form == "table":
-        from kernelscope.reports import terminal
-
         _print(terminal.breakdown(result))
         return
-    from kernelscope.reports import tables
 
     if form == "csv":
         sys.stdout.write(tables.to_csv(tables.breakdown_table(result)))
@@ -118,15 +121,11 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
 
 def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> None:
     """Write what an imported capture holds (import.json and its breakdowns) to stdout, for reading."""
-    from kernelscope.reports import terminal
-
     _print(terminal.capture(record, breakdowns))
 
 
 def write_comparison(result: Mapping[str, Any], form: str) -> None:
     """Write a comparison to stdout in one of FORMATS; CSV is its table of layers."""
-    from kernelscope.reports import comparison_tables, tables, terminal
-
     whole = dict(result)
     if form == "table":
         _print(terminal.comparison(whole))
@@ -138,8 +137,6 @@ def write_comparison(result: Mapping[str, Any], form: str) -> None:
 
 def write_explanation(result: Mapping[str, Any], form: str) -> None:
     """Write an explanation (the result of analysis.explain) to stdout: as a table, as Markdown or as JSON."""
-    from kernelscope.reports import comparison_tables, tables, terminal
-
     if form == "table":
         _print(terminal.explained(result))
     else:
@@ -148,8 +145,6 @@ def write_explanation(result: Mapping[str, Any], form: str) -> None:
 
 def write_page(write: Callable[[], None], target: Path) -> None:
     """Write an HTML page and say on stderr where it is; raise InputError when it cannot be written."""
-    from kernelscope.tracer.outside.errors import InputError
-
     try:
         write()
     except OSError as error:
@@ -173,7 +168,6 @@ def console(elsewhere: int = _ELSEWHERE) -> Console:
 
     Colours are for terminals, and not where NO_COLOR is set: rich sees to both.
     """
-    from rich.console import Console
 
     _replacing()
     return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else elsewhere)

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from kernelscope.tracer.inside.launching import options
-
-NAME = "profile"
-HELP = "record a script of your own, unchanged"
+from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.profile import profile
+from kernelscope.tracer.outside.run_folder import prepare_output
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,10 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and say on stderr what was recorded; return its exit status, 4 where that is 0 but nothing was recorded."""
-    from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.tracer.outside.profile import profile
-    from kernelscope.tracer.outside.run_folder import prepare_output
-
     command = options.command(arguments)
     if not command:
         raise UsageError("no command; write it behind --: kernelscope profile -o DIR -- python train.py")

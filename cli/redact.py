@@ -10,10 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernelscope.cli.output import FORMATS
-
-NAME = "redact"
-HELP = "copy a capture without what looks like secrets"
+from kernelscope.analysis.secrets.patterns import kinds
+from kernelscope.analysis.secrets.redaction import redact
+from kernelscope.cli.output import FORMATS, write_rows
+from kernelscope.tracer.outside.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,10 +26,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the copy and print what was overwritten."""
-    from kernelscope.analysis.secrets.patterns import kinds
-    from kernelscope.analysis.secrets.redaction import redact
-    from kernelscope.cli.output import write_rows
-
     source, target = Path(arguments.file), Path(arguments.output)
     _check_target(source, target, arguments.force)
     changes = redact(source, target)
@@ -46,8 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_target(source: Path, target: Path, force: bool) -> None:
     """Raise UsageError where the copy would replace the capture itself or, without --force, anything."""
-    from kernelscope.tracer.outside.errors import UsageError
-
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError(f"{target}: the same file as {source}; name another one for the copy")
     if target.is_dir():

@@ -9,15 +9,21 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelscope.cli.output import FORMATS
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.device.ceilings import Ceilings
-
-NAME = "roofline"
-HELP = "operations and bytes per second of kernels or layers against measured ceilings"
+from kernelscope import analysis
+from kernelscope.analysis import Run
+from kernelscope.analysis.device import ceilings
+from kernelscope.analysis.device.ceilings import Ceilings
+from kernelscope.analysis.device.roofline import roofline
+from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.cli.output import FORMATS, write_wide
+from kernelscope.cli.warn import about
+from kernelscope.reports import device, tables
+from kernelscope.tracer.outside import ceilings as measured_ceilings
+from kernelscope.tracer.outside import conditions, environments, run_folder
+from kernelscope.tracer.outside.errors import InputError, UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,11 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, and draw the figure."""
-    from kernelscope import analysis
-    from kernelscope.analysis.device.roofline import roofline
-    from kernelscope.analysis.recordings import archives
-    from kernelscope.cli.warn import about
-
     path = archives.folder(Path(arguments.path))
     trace = analysis.read(path)
     about(trace)
@@ -50,9 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(found: dict[str, Any], form: str, limit: int) -> None:
-    from kernelscope.cli.output import write_wide
-    from kernelscope.reports import device, tables
-
     if form == "json":
         sys.stdout.write(tables.to_json(found))
     elif form == "csv":
@@ -67,12 +65,6 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
 
 def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
     """Return the ceilings asked for, else those of the run folder, else none."""
-    from kernelscope.analysis import Run
-    from kernelscope.analysis.device import ceilings
-    from kernelscope.analysis.recordings import archives
-    from kernelscope.analysis.recordings.kinds import Kind, kind_of
-    from kernelscope.tracer.outside.errors import UsageError
-
     if arguments.ceilings and arguments.measure:
         raise UsageError("--ceilings and --measure: give one of them")
     if arguments.ceilings:
@@ -94,35 +86,28 @@ def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
 
 def best_known(record: Any) -> Any:
     """Return a run's ceilings with what was reached since on this machine, if the run is of this machine."""
-    from kernelscope.tracer.outside import ceilings
-
-    since = ceilings.known(record) if isinstance(record, dict) and record.get("source") == "measured" else None
+    since = measured_ceilings.known(record) if isinstance(record, dict) and record.get("source") == "measured" else None
     try:
-        return ceilings.merged(record, since) if since is not None else record
+        return measured_ceilings.merged(record, since) if since is not None else record
     except (KeyError, TypeError, AttributeError):
         return record  # damaged: who reads it says so
 
 
 def _measured(path: Path) -> dict[str, Any]:
     """Measure ceilings with the run's framework on this machine, and keep them in the run folder."""
-    from kernelscope.analysis import Run
-    from kernelscope.tracer.outside import ceilings, conditions, environments, run_folder
-    from kernelscope.tracer.outside.errors import UsageError
-
     record = Run(path).record
     here, there = conditions.machine(), record.get("machine", {})
     if any(here[name] != there.get(name) for name in ("processor", "threads")):
         raise UsageError(f"--measure: {path} was recorded on another machine ({there.get('processor')}); measure there")
     options = record["options"]
     print("measuring ceilings: some seconds", file=sys.stderr)
-    found = ceilings.of(environments.resolve(record["framework"]), options["device"], options["threads"], again=True)
+    found = measured_ceilings.of(environments.resolve(record["framework"]), options["device"], options["threads"], again=True)
     run_folder.add(path, "ceilings", found)
     return found
 
 
 def _draw(found: dict[str, Any], target: Path) -> None:
-    from kernelscope.reports import figures
-    from kernelscope.tracer.outside.errors import InputError
+    from kernelscope.reports import figures  # matplotlib takes half a second: only where something is drawn
 
     try:
         figures.roofline(found).savefig(target)

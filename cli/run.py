@@ -6,12 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import capture, sides
-from kernelscope.cli.output import FORMATS
+from kernelscope.cli.output import FORMATS, write_breakdown
+from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
-
-NAME = "run"
-HELP = "record one workload in one framework"
+from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.outside.session import Session
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,13 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Record the run and print its breakdown by layer."""
-    from kernelscope.analysis.accounting.breakdowns import breakdown
-    from kernelscope.analysis.recordings.run import Run
-    from kernelscope.cli.output import write_breakdown
-    from kernelscope.tracer.outside.errors import ChildError
-    from kernelscope.tracer.outside.run_folder import prepare_output
-    from kernelscope.tracer.outside.session import Session
-
     options = capture.options(arguments)
     variant = sides.variant(arguments)
     folder = Path(arguments.output)

@@ -6,15 +6,15 @@ Run folders are so from the start (tracer.inside.scrubbing); captures of other t
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
-    from kernelscope.analysis.trace import Trace
-    from kernelscope.reports.interactive import Interactive
-    from kernelscope.tracer.inside.disclosure import Hiding
+from kernelscope.analysis.trace import TABLES, Trace
+from kernelscope.reports.interactive import Interactive
+from kernelscope.tracer.inside.disclosure import Hiding
 
 Plain = TypeVar("Plain")
 
@@ -27,19 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def shareable(value: Plain, full_paths: bool) -> Plain:
     """Return plain data (text, numbers, lists, objects with names) as it may be passed on; as it is with full_paths."""
-    from kernelscope.tracer.inside.disclosure import Hiding
-
     hidden: Plain = value if full_paths else Hiding(shapes=False).of(value)
     return hidden
 
 
 def shareable_trace(trace: Trace, full_paths: bool) -> Trace:
     """Return a Trace of which every text may be passed on; itself with full_paths. Different texts are looked at, not rows."""
-    import dataclasses
-
-    from kernelscope.analysis.trace import TABLES
-    from kernelscope.tracer.inside.disclosure import Hiding
-
     if full_paths:
         return trace
     hiding = Hiding(shapes=False)
@@ -49,8 +42,6 @@ def shareable_trace(trace: Trace, full_paths: bool) -> Trace:
 
 def shareable_parts(parts: Sequence[Interactive], full_paths: bool) -> list[Interactive]:
     """Return a page's interactive parts as they may be passed on; see `shareable`."""
-    import dataclasses
-
     return [
         dataclasses.replace(part, data=shareable(part.data, full_paths), note=shareable(part.note, full_paths)) for part in parts
     ]
@@ -58,8 +49,6 @@ def shareable_parts(parts: Sequence[Interactive], full_paths: bool) -> list[Inte
 
 def _table(rows: pd.DataFrame, hiding: Hiding) -> pd.DataFrame:
     """Return a table with its texts as they may be passed on."""
-    import pandas as pd
-
     changed = {}
     for name, column in rows.items():
         kind = column.dtype

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import PurePath
+from typing import Any, NamedTuple
 
 from kernelscope.cli import capture
-
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.variants import Variant
+from kernelscope.tracer.outside.errors import ChildError, UsageError
+from kernelscope.tracer.outside.recipes import check_known
+from kernelscope.tracer.outside.variants import LABEL, VARIABLE, Variant, program_file
 
 _TAKEN = ("tables",)  # beside the sides' folders in the folder of a comparison
 _OURS = ("PYTHONHOME",)  # variables that would keep a child from starting
@@ -30,8 +31,6 @@ def add_variables(parser: argparse.ArgumentParser, metavar: str, meaning: str) -
 
 def entries(text: str) -> list[Entry]:
     """Return the sides that a list such as "pytorch,changed=pytorch@changed.py" names; raise UsageError for a wrong one."""
-    from kernelscope.tracer.outside.errors import UsageError
-
     found = [_entry(part.strip()) for part in text.split(",") if part.strip()]
     if not found:
         raise UsageError(f"--frameworks {text}: name each framework, separated by commas")
@@ -44,12 +43,6 @@ def entries(text: str) -> list[Entry]:
 
 def _entry(part: str) -> Entry:
     """Return the side that [LABEL=]FRAMEWORK[@PROGRAM.py] names; without a label it is called like its program or framework."""
-    from pathlib import PurePath
-
-    from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.tracer.outside.recipes import check_known
-    from kernelscope.tracer.outside.variants import LABEL
-
     head, at, program = part.partition("@")
     label, given, framework = head.rpartition("=")
     check_known(framework)
@@ -65,8 +58,6 @@ def variables(given: list[str], labels: list[str]) -> dict[str, dict[str, str]]:
 
     Raises UsageError for a text that is neither.
     """
-    from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.tracer.outside.variants import VARIABLE
 
     for_all: dict[str, str] = {}
     own: dict[str, dict[str, str]] = {label: {} for label in labels}
@@ -90,8 +81,6 @@ def variant(arguments: argparse.Namespace) -> Variant:
 
 def variants(arguments: argparse.Namespace) -> tuple[list[Variant], list[dict[str, Any]]]:
     """Return the sides of `compare` and those left out, with reasons; raise UsageError, InputError or ChildError."""
-    from kernelscope.tracer.outside.errors import ChildError, UsageError
-
     asked = entries(arguments.frameworks)
     labels = [entry.label for entry in asked]
     given = variables(arguments.variables, labels)
@@ -115,7 +104,5 @@ def variants(arguments: argparse.Namespace) -> tuple[list[Variant], list[dict[st
 
 
 def _variant(entry: Entry, python: str | None, given: dict[str, str]) -> Variant:
-    from kernelscope.tracer.outside.variants import Variant, program_file
-
     program = program_file(entry.program) if entry.program is not None else None
     return Variant(entry.label, capture.environment(entry.framework, python), program, given)

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from kernelscope.cli import sharing
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.run import Run
-    from kernelscope.analysis.trace import Trace
-    from kernelscope.reports.export.sheets import Sheet
+import kernelscope.analysis as ka
+from kernelscope.analysis.accounting.envelopes import envelopes
+from kernelscope.analysis.comparisons import opening
+from kernelscope.analysis.comparisons.comparison import compare
+from kernelscope.analysis.device.busy import busy
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import archives, imported
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import TABLES, Trace
+from kernelscope.cli import sharing, warn
+from kernelscope.cli.report import named_runs
+from kernelscope.reports.export import markdown, sheets
+from kernelscope.reports.export.sheets import Sheet
+from kernelscope.tracer.version import VERSION
 
 # Of a comparison's tables, those that say something of a run alone
 _OF_A_RUN = ("summary", "fairness", "settings", "passes")
@@ -36,10 +45,6 @@ class Source(Protocol):
 
 def source(path: Path, full_paths: bool = False) -> Source:
     """Return what is named; raise EvidenceError when it is nothing that can be exported. full_paths: see sharing."""
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.recordings import archives
-    from kernelscope.analysis.recordings.kinds import Kind, kind_of
-
     path = archives.folder(path)
     kind = kind_of(path)
     if kind is Kind.SWEEP:
@@ -54,8 +59,6 @@ def source(path: Path, full_paths: bool = False) -> Source:
 
 
 def _version() -> dict[str, Any]:
-    from kernelscope.tracer.version import VERSION
-
     return {"kernelscope": VERSION}
 
 
@@ -73,10 +76,8 @@ class Comparison:
     """A folder that `compare` wrote. Its tables need compare.json only."""
 
     def __init__(self, folder: Path, full_paths: bool):
-        from kernelscope.cli import report
-
         self._folder = folder
-        self._result = sharing.shareable(report.recorded_comparison([folder]) or {}, full_paths)
+        self._result = sharing.shareable(opening.recorded_comparison([folder]) or {}, full_paths)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -84,21 +85,15 @@ class Comparison:
 
     def traces(self) -> list[tuple[str, Trace]]:
         """See Source."""
-        from kernelscope.cli import report
-
-        return [_side(run) for run in report.opened([self._folder])[0]]
+        return [_side(run) for run in named_runs([self._folder])[0]]
 
     def sheets(self) -> list[Sheet]:
         """See Source."""
-        from kernelscope.reports.export import sheets
-
         found = sheets.of_comparison(self._result)
         return [sheets.about({**self.facts(), **sheets.sides_of(self._result)}), *found, sheets.described(found)]
 
     def markdown(self) -> str:
         """See Source."""
-        from kernelscope.reports.export import markdown
-
         return markdown.comparison(self._result)
 
 
@@ -106,21 +101,15 @@ class OneRun:
     """A run folder. It is made to be passed on, but reasons why something is missing name the folder itself."""
 
     def __init__(self, path: Path, full_paths: bool):
-        from kernelscope.analysis.recordings.run import Run
-
         self._run, self._full_paths = Run(path), full_paths
 
     @cached_property
     def _result(self) -> dict[str, Any]:
-        from kernelscope.analysis.comparisons.comparison import compare
-
         return sharing.shareable(compare([self._run]), self._full_paths)
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        from kernelscope.cli import report
-
-        return sharing.shareable(report.breakdowns(self._run), self._full_paths)
+        return sharing.shareable(envelopes(self._run.trace()), self._full_paths)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -132,16 +121,12 @@ class OneRun:
 
     def sheets(self) -> list[Sheet]:
         """See Source."""
-        from kernelscope.reports.export import sheets
-
         found = [sheet for sheet in sheets.of_comparison(self._result) if sheet.name in _OF_A_RUN]
         found += [*sheets.of_breakdowns(self._breakdowns), *sheets.of_trace(self._run.trace())]
         return [sheets.about(self.facts(), self._breakdowns), *found, sheets.described(found)]
 
     def markdown(self) -> str:
         """See Source."""
-        from kernelscope.reports.export import markdown
-
         return markdown.run(self._result, self._breakdowns)
 
 
@@ -149,27 +134,18 @@ class Capture:
     """A capture as `import` takes it."""
 
     def __init__(self, path: Path, full_paths: bool):
-        import kernelscope.analysis as ka
-        from kernelscope.cli import warn
-
         self._trace = sharing.shareable_trace(ka.read(path), full_paths)
         warn.about(self._trace)
 
     @cached_property
     def _record(self) -> dict[str, Any]:
         """What import.json would say, as far as reports need it."""
-        from kernelscope.analysis.device.busy import busy
-        from kernelscope.analysis.trace import TABLES
-
         tables = {name: len(getattr(self._trace, name)) for name in TABLES if len(getattr(self._trace, name))}
         return {"info": self._trace.info, "sources": [], "devices": busy(self._trace), "tables": tables}
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        from kernelscope.analysis.accounting.breakdowns import BY, breakdowns
-
-        made = breakdowns(self._trace, tuple(BY))
-        return [{"by": by, "unavailable": a, "rows": []} if isinstance(a, str) else a.as_dict() for by, a in made.items()]
+        return envelopes(self._trace)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -182,15 +158,11 @@ class Capture:
 
     def sheets(self) -> list[Sheet]:
         """See Source."""
-        from kernelscope.reports.export import sheets
-
         found = [*sheets.of_breakdowns(self._breakdowns), *sheets.of_trace(self._trace)]
         return [sheets.about(self.facts(), self._breakdowns), *found, sheets.described(found)]
 
     def markdown(self) -> str:
         """See Source."""
-        from kernelscope.reports.export import markdown
-
         return markdown.capture(self._record, self._breakdowns)
 
 
@@ -198,9 +170,6 @@ class Imported(Capture):
     """A folder that `import` wrote: its breakdowns are there already."""
 
     def __init__(self, path: Path, full_paths: bool):
-        from kernelscope.analysis.recordings import imported
-        from kernelscope.cli import warn
-
         self._imported, self._full_paths = imported.Imported(path), full_paths
         warn.about_info(self._imported.record["info"])
 

@@ -6,17 +6,17 @@ import argparse
 import statistics
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelscope.cli import steps_options
+import numpy as np
+
+from kernelscope import analysis
+from kernelscope.analysis.accounting.device_account import IDLE, account
+from kernelscope.analysis.attribution import device_steps, steps
+from kernelscope.analysis.attribution.steps import Found
+from kernelscope.analysis.trace import Trace
+from kernelscope.cli import output, steps_options, warn
 from kernelscope.cli.output import FORMATS
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.attribution.steps import Found
-    from kernelscope.analysis.trace import Trace
-
-NAME = "steps"
-HELP = "the steps of a capture: what marks them, how sure that is, and what else they could be"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +28,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the steps, and on a terminal what else they could be."""
-    from kernelscope import analysis
-    from kernelscope.analysis.attribution import steps
-    from kernelscope.cli import output, warn
-
     trace = analysis.read(Path(arguments.path))
     warn.about(trace)
     request = steps_options.request(arguments)
@@ -64,11 +60,6 @@ def _none(trace: Trace, arguments: argparse.Namespace) -> str:
 
 def _rows(trace: Trace, found: Found, device: str | None) -> list[dict[str, Any]]:
     """Return a row for each step: its time on the device, what the device was busy of it, its kernels, and its start."""
-    import numpy as np
-
-    from kernelscope.analysis.accounting.device_account import IDLE, account
-    from kernelscope.analysis.attribution import device_steps, steps
-
     applied = steps.applied(trace, found)
     done = account(applied, device)
     ordered = applied.steps[~applied.steps["warmup"]].sort_values("start_ns")
@@ -94,8 +85,6 @@ def _summary(rows: list[dict[str, Any]]) -> str:
 
 def _others(trace: Trace, found: list[Found]) -> list[str]:
     """Return in words what else the steps could be: what differs in how they were found or how many there are."""
-    from kernelscope.analysis.attribution import device_steps, steps
-
     seen = {(found[0].method, len(found[0].table))}
     others = []
     for one in found[1:]:

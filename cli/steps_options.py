@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.attribution.steps import Request, parse
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.tracer.outside.errors import UsageError
 
 AUTO = "auto"
 
@@ -29,10 +29,6 @@ def configure(parser: argparse.ArgumentParser, default: str = AUTO) -> None:
 
 def request(arguments: argparse.Namespace) -> Request:
     """Return what was asked for; raise UsageError where it cannot be read."""
-    from kernelscope.analysis.attribution.steps import parse
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.tracer.outside.errors import UsageError
-
     try:
         return parse(arguments.steps, arguments.device, arguments.window)
     except EvidenceError as error:

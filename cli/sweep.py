@@ -11,17 +11,24 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelscope.cli.output import FORMATS
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.cells import Cell
-    from kernelscope.tracer.outside.experiments import Experiment
-    from kernelscope.tracer.outside.sweep import Progress, Sweep
-
-NAME = "sweep"
-HELP = "run an experiment: all combinations that a TOML file lists"
+from kernelscope.analysis.comparisons import sweeps
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.cli.output import FORMATS, write_rows
+from kernelscope.reports.text import printable
+from kernelscope.reports.units import duration
+from kernelscope.tracer.outside import experiments
+from kernelscope.tracer.outside.cells import AXES, Cell
+from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.estimates import Estimates
+from kernelscope.tracer.outside.experiments import Experiment
+from kernelscope.tracer.outside.sweep import DONE, Progress, Sweep, finished, opened
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -49,10 +56,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what is not finished yet, then print the cells with their results; failed cells are results too."""
-    from kernelscope.tracer.outside import experiments
-    from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.tracer.outside.sweep import opened
-
     experiment = experiments.load(arguments.file)
     cells = _only(experiment, arguments.only)
     if arguments.dry_run:
@@ -74,9 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _measured(folder: Path) -> tuple[dict[str, Any], str | None]:
     """Return what a cell's run folder tells, or why it does not."""
-    from kernelscope.analysis.comparisons import sweeps
-    from kernelscope.analysis.errors import EvidenceError
-
     try:
         return sweeps.measured(folder), None
     except EvidenceError as error:
@@ -84,8 +84,6 @@ def _measured(folder: Path) -> tuple[dict[str, Any], str | None]:
 
 
 def _publish(folder: Path, rows: list[dict[str, Any]]) -> None:
-    from kernelscope.analysis.comparisons import sweeps
-
     sweeps.write(folder, rows)
 
 
@@ -95,9 +93,6 @@ def _waiting() -> None:
 
 def _only(experiment: Experiment, texts: Sequence[str]) -> list[Cell]:
     """Return the cells with the values of --only: of each axis that is named, one of its values; raise UsageError for others."""
-    from kernelscope.tracer.outside.cells import AXES
-    from kernelscope.tracer.outside.errors import UsageError
-
     wanted: dict[str, set[str]] = {}
     for part in (part.strip() for text in texts for part in text.split(",")):
         axis, equals, value = part.partition("=")
@@ -122,11 +117,6 @@ def _shown_value(value: Any) -> str:
 
 def _list(experiment: Experiment, cells: Sequence[Cell], arguments: argparse.Namespace) -> None:
     """Print the cells with the time that each will take; those that DIR has a result of take none."""
-    from kernelscope.cli.output import write_rows
-    from kernelscope.reports.units import duration
-    from kernelscope.tracer.outside.estimates import Estimates
-    from kernelscope.tracer.outside.sweep import DONE, finished
-
     folder = Path(arguments.output) if arguments.output else None
     results = {cell.key: finished(folder, cell) if folder else None for cell in experiment.cells}
     estimates, total, rows = Estimates(), 0.0, list[dict[str, Any]]()
@@ -147,10 +137,6 @@ def _list(experiment: Experiment, cells: Sequence[Cell], arguments: argparse.Nam
 
 def _summarise(sweep: Sweep, cells: Sequence[Cell], form: str) -> None:
     """Print one row a cell, and how many cells came to what."""
-    from kernelscope.analysis.comparisons import sweeps
-    from kernelscope.cli.output import write_rows
-    from kernelscope.reports.text import printable
-
     keys = {cell.key for cell in cells}
     table = sweeps.read(sweep.folder).cells
     table = table[table["cell"].isin(keys)]
@@ -171,8 +157,6 @@ def _summarise(sweep: Sweep, cells: Sequence[Cell], form: str) -> None:
 
 
 def _readable(row: dict[str, Any], printable: Callable[[object], str]) -> dict[str, Any]:
-    from kernelscope.reports.units import duration
-
     reason = row["reason"]
     return {
         "cell": row["cell"], "status": row["status"], "step": duration(row["step_ns"]), "samples/s": row["samples_per_second"],
@@ -186,10 +170,6 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
     if not sys.stderr.isatty():
         yield _line
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=Console(stderr=True)) as bar:
@@ -212,9 +192,6 @@ def _line(progress: Progress) -> None:
 
 def _outcome(progress: Progress) -> str:
     """Return what came of a cell, in a line."""
-    from kernelscope.reports.text import printable
-    from kernelscope.reports.units import duration
-
     result = progress.result
     assert result is not None
     if result.reason is not None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kernelscope.analysis.comparisons.sweeps import Sweep
+from kernelscope.analysis.comparisons import sweeps
+from kernelscope.analysis.comparisons.sweeps import Sweep
+from kernelscope.cli.output import write_page, write_rows
+from kernelscope.cli.report import target_file
+from kernelscope.reports import tables
+from kernelscope.reports.sweeps import cells, page
+from kernelscope.tracer.outside.errors import InputError, UsageError
 
 DEFAULT = Path("report") / "report.html"  # in the sweep's folder: what is there is ours, and made anew every time
 
@@ -17,7 +21,6 @@ def run(paths: list[Path], output: str | None, force: bool, form: str | None) ->
 
     output: the page's file, the default for one sweep is DEFAULT within its folder. form: one of cli.output.FORMATS or None.
     """
-    from kernelscope.analysis.comparisons import sweeps
 
     found = [sweeps.read(path) for path in paths]
     if output is not None or form is None:
@@ -28,9 +31,6 @@ def run(paths: list[Path], output: str | None, force: bool, form: str | None) ->
 
 def _target(paths: list[Path], output: str | None, force: bool) -> Path:
     """Return the page's file; raise UsageError or InputError when there is none, or when something would be lost."""
-    from kernelscope.cli.report import target_file
-    from kernelscope.tracer.outside.errors import InputError, UsageError
-
     if output is None:
         if len(paths) > 1 or not paths[0].is_dir():
             what = "several sweeps" if len(paths) > 1 else f"{paths[0]}: an archive"
@@ -46,9 +46,6 @@ def _target(paths: list[Path], output: str | None, force: bool) -> Path:
 
 
 def _write(found: list[Sweep], target: Path) -> None:
-    from kernelscope.cli.output import write_page
-    from kernelscope.reports.sweeps import page
-
     written: list[Path] = []
     write_page(lambda: written.extend(page.write(found, target)), target)
     for folder in page.folders(target):
@@ -58,10 +55,6 @@ def _write(found: list[Sweep], target: Path) -> None:
 
 def _print(found: list[Sweep], form: str) -> None:
     """Print one row a cell; for reading, the columns that have something to say."""
-    from kernelscope.cli.output import write_rows
-    from kernelscope.reports import tables
-    from kernelscope.reports.sweeps import cells
-
     if form == "csv":
         sys.stdout.write(tables.to_csv(cells.table(cells.rows(found))))
         return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace
+from kernelscope.reports.text import printable
 
 
 def about(trace: Trace) -> None:
@@ -17,7 +17,5 @@ def about(trace: Trace) -> None:
 
 def about_info(info: Mapping[str, Any]) -> None:
     """Print the warnings in a Trace's info, or in that of an imported capture's record."""
-    from kernelscope.reports.text import printable
-
     for warning in info.get("warnings", []):
         print(f"kernelscope: warning: {printable(warning)}", file=sys.stderr)

@@ -7,15 +7,19 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.live import Live
+
+from kernelscope.analysis.recordings import progress
+from kernelscope.analysis.recordings.progress import Progress
 from kernelscope.cli import outlets
+from kernelscope.cli.output import console
+from kernelscope.reports.progress import Drawn, line, state
+from kernelscope.tracer.inside.plan import PASSES, order
+from kernelscope.tracer.outside import energy
+from kernelscope.tracer.outside.errors import ChildError
 
-if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.progress import Progress
-
-NAME = "watch"
-HELP = "how far a recording in progress is"
 _EVERY_S = 1.0
 
 
@@ -28,9 +32,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the recording until it ends, Ctrl-C is pressed or, with --once, once; 4 where a side failed."""
-    from kernelscope.analysis.recordings import progress
-    from kernelscope.tracer.outside.errors import ChildError
-
     folder = Path(arguments.folder)
     seen = progress.read(folder, planned)
     if arguments.once or seen.ended:
@@ -42,22 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def planned(options: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Return the passes of a run with these options and their repeats, in the order in which they run."""
-    from kernelscope.tracer.inside.plan import PASSES, order
-    from kernelscope.tracer.outside import energy
-
     found: list[tuple[str, int]] = order(int(options.get("repeats") or 1), tuple(options.get("passes") or PASSES))
     return [*found, *([(energy.NAME, 1)] if options.get("energy") else [])]
 
 
 def _until_the_end(folder: Path, seen: Progress) -> Progress:
     """Show a recording until it ends or Ctrl-C is pressed: in place on a terminal, elsewhere a line when a pass changes."""
-    from kernelscope.analysis.recordings import progress
-    from kernelscope.cli.output import console
-    from kernelscope.reports.progress import Drawn
-
     if not sys.stdout.isatty():
         return _lines(folder, seen)
-    from rich.live import Live
 
     try:
         with Live(Drawn(seen, time.time()), console=console(), auto_refresh=False) as live:
@@ -71,9 +64,6 @@ def _until_the_end(folder: Path, seen: Progress) -> Progress:
 
 
 def _lines(folder: Path, seen: Progress) -> Progress:
-    from kernelscope.analysis.recordings import progress
-    from kernelscope.reports.progress import line, state
-
     said: list[str] = []
     while True:
         states = [f"{side.label} {state(side)}" for side in seen.sides]
@@ -88,7 +78,4 @@ def _lines(folder: Path, seen: Progress) -> Progress:
 
 
 def _show(seen: Progress) -> None:
-    from kernelscope.cli.output import console
-    from kernelscope.reports.progress import Drawn
-
     console().print(Drawn(seen, time.time()))
