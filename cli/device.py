@@ -12,9 +12,11 @@ from kernelscope.analysis.device.tables import SCHEMA
 from kernelscope.analysis.device.tables import tables as device_tables
 from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
-from kernelscope.cli.output import FORMATS, write_wide
+from kernelscope.cli.output import FORMATS, write
 from kernelscope.cli.warn import about
 from kernelscope.reports import device, tables
+from kernelscope.reports.renderers import to_csv
+from kernelscope.reports.table import of_rows
 from kernelscope.tracer.outside.errors import UsageError
 
 _LONG = ("occupancy", "metrics", "copies")  # tables with a row for everything that is different
@@ -30,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the device_tables."""
+    """Print the tables."""
     if arguments.format == "csv" and arguments.table is None:
         raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
 
@@ -52,7 +54,6 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
         if isinstance(rows, str):
             print(f"{title}: {rows}\n", file=sys.stdout if form != "csv" else sys.stderr)
         elif form == "csv":
-            sys.stdout.write(tables.to_csv(device.csv_table(name, rows)))
+            sys.stdout.write(to_csv(of_rows(name, rows)))
         else:
-            shown = device.readable(rows, limit if name in _LONG else 0)
-            write_wide(shown, form, title, device.NAMES[name], device.FIRST)
+            write(device.table(name, rows, limit if name in _LONG else 0), form)

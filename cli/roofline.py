@@ -18,9 +18,11 @@ from kernelscope.analysis.device.ceilings import Ceilings
 from kernelscope.analysis.device.roofline import roofline
 from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
-from kernelscope.cli.output import FORMATS, write_wide
+from kernelscope.cli.output import FORMATS, write
 from kernelscope.cli.warn import about
 from kernelscope.reports import device, tables
+from kernelscope.reports.renderers import to_csv
+from kernelscope.reports.table import of_rows
 from kernelscope.tracer.outside import ceilings as measured_ceilings
 from kernelscope.tracer.outside import conditions, environments, run_folder
 from kernelscope.tracer.outside.errors import InputError, UsageError
@@ -54,11 +56,9 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
     if form == "json":
         sys.stdout.write(tables.to_json(found))
     elif form == "csv":
-        sys.stdout.write(tables.to_csv(device.csv_table("roofline", found["rows"])))
+        sys.stdout.write(to_csv(of_rows("roofline", found["rows"])))
     else:
-        title = f"roofline by {found['by']}"
-        rows = device.readable(device.rates(found), limit)
-        write_wide(rows, form, title.capitalize(), device.NAMES[title], device.FIRST)
+        write(device.table(f"roofline by {found['by']}", device.rates(found), limit), form)
         separator = "\n\n" if form == "markdown" else "\n"
         print(separator.join(["", *device.roofline_lines(found)]).lstrip("\n" if form == "table" else ""))
 
