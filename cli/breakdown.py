@@ -5,22 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernelscope import analysis
-from kernelscope.analysis.accounting.breakdowns import breakdown, breakdowns
+from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdown, breakdowns
 from kernelscope.analysis.attribution import steps
-from kernelscope.analysis.explain.recording_cost import of_run
+from kernelscope.analysis.explain import recording_cost as cost_of_recording
 from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import steps_options
 from kernelscope.cli.output import FORMATS, write_breakdown
 from kernelscope.cli.warn import about, about_info
 from kernelscope.reports import recorded
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.accounting.breakdowns import Breakdown
-    from kernelscope.analysis.recordings.run import Run
 
 MARKED = "marked"  # steps that the profiler marks; without any, the whole
 BY = ("layer", "kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
@@ -62,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def recording_cost(run: Run, found: Breakdown) -> str | None:
     """Return what recording cost the step of a run's breakdown, in one line; None where that is next to nothing."""
-    cost = of_run(run, found)
+    cost = cost_of_recording.of_run(run, found)
     return None if cost is None else recorded.sentence(cost)
 
 

@@ -7,23 +7,19 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from rich.progress import Progress as Bars
 
 from kernelscope.tracer.outside import collectors, environments, gpu
+from kernelscope.tracer.outside.collectors import Choice
+from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import UsageError
 from kernelscope.tracer.outside.options import RunOptions
+from kernelscope.tracer.outside.session import Progress, Session
+from kernelscope.tracer.outside.variants import Variant
 from kernelscope.workloads import networks
-
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.collectors import Choice
-    from kernelscope.tracer.outside.environments import Environment
-    from kernelscope.tracer.outside.options import RunOptions
-    from kernelscope.tracer.outside.session import Progress, Session
-    from kernelscope.tracer.outside.variants import Variant
 
 LOADERS = ("files", "records")
 COLLECTORS = ("framework", "nsys", "nvprof", "cupti")  # collectors.NAMES, which is slow to import
@@ -167,6 +163,6 @@ def progress() -> Iterator[Progress]:
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Bar(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+    with Bars(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda label, done, total: bar.update(task, description=f"pass: {label}", completed=done, total=total)

@@ -6,20 +6,18 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernelscope.analysis.comparisons.comparison import compare
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.cli import capture, interactive, sharing, sides
+from kernelscope.cli import capture, sharing, sides
 from kernelscope.cli.output import FORMATS, write_comparison
-from kernelscope.reports import comparison_tables, html
+from kernelscope.cli.roofline import best_known
+from kernelscope.reports import comparison_tables
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
 from kernelscope.tracer.outside.run_folder import prepare_output
 from kernelscope.tracer.outside.session import Session
-
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.session import Session
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +71,10 @@ def _compare(session: Session, left_out: list[dict[str, Any]], folder: Path) -> 
 
 def _write(result: dict[str, Any], folder: Path, form: str) -> None:
     """Write the files of a comparison and print it."""
+    from kernelscope.reports import html, interactive_parts  # matplotlib has no place beside what is measured
+
     (folder / "compare.json").write_text(json.dumps(result, indent=1), encoding="utf8")
     comparison_tables.write_csv_folder(result, folder / "tables")
-    html.write_comparison(result, folder / "report.html", interactive.beside(result, folder))
+    html.write_comparison(result, folder / "report.html", interactive_parts.beside(result, folder, best_known))
     write_comparison(result, form)
     print(f"report: {folder / 'report.html'}", file=sys.stderr)

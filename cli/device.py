@@ -9,12 +9,14 @@ from typing import Any
 
 from kernelscope import analysis
 from kernelscope.analysis.device.tables import SCHEMA
-from kernelscope.analysis.device.tables import tables as tables_of
+from kernelscope.analysis.device.tables import tables as device_tables
 from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
-from kernelscope.cli.output import FORMATS, write_wide
+from kernelscope.cli.output import FORMATS, write
 from kernelscope.cli.warn import about
 from kernelscope.reports import device, tables
+from kernelscope.reports.renderers import to_csv
+from kernelscope.reports.table import of_rows
 from kernelscope.tracer.outside.errors import UsageError
 
 _LONG = ("occupancy", "metrics", "copies")  # tables with a row for everything that is different
@@ -33,12 +35,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tables."""
     if arguments.format == "csv" and arguments.table is None:
         raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
+
     path = archives.folder(Path(arguments.path))
     trace = analysis.read(path)
     about(trace)
     record = analysis.Run(path).record if kind_of(path) is Kind.RUN else {}
     names = [arguments.table] if arguments.table else list(TABLES)
-    _write(tables_of(trace, names, record), arguments.format, arguments.rows)
+    _write(device_tables(trace, names, record), arguments.format, arguments.rows)
     return 0
 
 
@@ -51,7 +54,6 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
         if isinstance(rows, str):
             print(f"{title}: {rows}\n", file=sys.stdout if form != "csv" else sys.stderr)
         elif form == "csv":
-            sys.stdout.write(tables.to_csv(device.csv_table(name, rows)))
+            sys.stdout.write(to_csv(of_rows(name, rows)))
         else:
-            shown = device.readable(rows, limit if name in _LONG else 0)
-            write_wide(shown, form, title, device.NAMES[name], device.FIRST)
+            write(device.table(name, rows, limit if name in _LONG else 0), form)

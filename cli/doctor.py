@@ -10,8 +10,28 @@ from typing import Any
 from kernelscope.cli import noise
 from kernelscope.cli.output import size, write_rows
 from kernelscope.nsys_wrappers import find
-from kernelscope.tracer.inside.frameworks import described
 from kernelscope.tracer.outside import collectors, conditions, counters, environments, gpu, interpreters, process_noise, recipes
+
+# What each framework tells of its CPU kernels; the same everywhere, so it is written down here and not tried out.
+REVEALS = {
+    "pytorch": "oneDNN and MKL calls with shapes; torch.profiler operators; layers through module hooks",
+    "tensorflow": "oneDNN calls with shapes; profiler operators whose names carry the layer",
+    "mxnet": "oneDNN calls with shapes; mx.profiler operators; layers through Gluon blocks",
+    "jax": "XLA's operations with shapes; layers through jax.named_scope in the compiled programs",
+    "keras-torch": "as pytorch; layers through calls of Keras's layers",
+    "keras-tensorflow": "as tensorflow; layers through the scopes that Keras opens",
+    "keras-jax": "as jax; layers through the scopes that Keras opens",
+    "keras-theano": "as lasagne; layers through calls of Keras's layers",
+    "keras-cntk": "as cntk; layers through Keras's layers, which are named on their nodes",
+    "keras-mxnet": "as mxnet; layers through the names of Keras's symbols",
+    "onnxruntime": "nodes of its optimized graph with shapes; layers through nodes' names; inference only",
+    "caffe2": "operators with shapes, one by one, and MKL calls; layers through blobs' names",
+    "onednn": "its own calls with shapes; layers through the calls of primitives; inference of lenet only",
+    "cudnn": "kernels of a GPU; layers through the calls of cuDNN's graphs; inference of lenet only",
+    "chainer": "numpy's calls of OpenBLAS with shapes; Chainer's functions; layers through its hooks",
+    "lasagne": "numpy's calls of OpenBLAS with shapes; Theano's profile of nodes; layers through the methods that made them",
+    "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
+}
 
 Row = dict[str, Any]
 
@@ -95,7 +115,7 @@ def _interpreters() -> Iterator[Row]:
 def _environments() -> Iterator[Row]:
     for row in environments.list_all():
         if row["ready"]:
-            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {described(row['framework']).reveals}"
+            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {REVEALS[row['framework']]}"
         else:
             value = None
         yield _row("frameworks", row["framework"], row["ready"], value, row["reason"])

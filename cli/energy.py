@@ -9,9 +9,10 @@ from typing import Any
 from kernelscope.analysis import energy
 from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.cli.output import FORMATS, write_rows, write_wide
-from kernelscope.reports import energy as words
+from kernelscope.cli.output import FORMATS, write, write_rows
+from kernelscope.reports import energy as energy_report
 from kernelscope.reports.energy import INTERVALS, REPLAY, of_samples
+from kernelscope.reports.table import of_rows
 
 BY = ("step", "layer", "kind", "both")
 
@@ -37,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
         write_rows(rows, arguments.format, title, "energy")
         return 0
     name = {"step": "source", "kind": "kind"}.get(arguments.by, "layer")
-    write_wide([words.readable(row) for row in rows], arguments.format, title, name, words.FIRST)
+    readable = [energy_report.readable(row) for row in rows]
+    write(of_rows("energy", readable, title=title, first=(name, *energy_report.FIRST)), arguments.format)
     print("\n".join(notes))
     return 0
 

@@ -9,17 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from kernelscope.cli.output import size, write_rows
 from kernelscope.tracer.outside import environments, recipes
+from kernelscope.tracer.outside.building import BuildProgress
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
-
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.building import BuildProgress
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -144,8 +142,10 @@ class _Spinner:
         self._stage = ""
 
     def stage(self, text: str) -> None:
+
         self._stage = f"{self._name}: {escape(text)}"
         self._status.update(self._stage)
 
     def detail(self, text: str) -> None:
+
         self._status.update(f"{self._stage} [dim]{escape(text)}[/dim]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.explain import pair
@@ -12,12 +12,9 @@ from kernelscope.analysis.explain.layer_names import read_map
 from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
-from kernelscope.cli import figures, sharing, steps_options, warn
-from kernelscope.cli.output import write_explanation, write_page
+from kernelscope.cli import sharing, steps_options, warn
+from kernelscope.cli.output import figure_options, write_explanation
 from kernelscope.tracer.outside.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.attribution.steps import Request
 
 FORMATS = ("table", "markdown", "json")
 _OURS = b'name="generator" content="kernelscope'
@@ -45,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write a report of the explanation there too: one file that needs nothing else",
     )
     steps_options.configure(parser)
-    figures.configure(parser)
+    figure_options(parser)
     sharing.configure(parser)
 
 
@@ -58,13 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     write_explanation(result, arguments.format)
     if arguments.figures is not None:
-        from kernelscope.reports.figures import gathered  # matplotlib takes half a second to import
+        from kernelscope.cli import figures  # matplotlib takes half a second: only where something is drawn
+        from kernelscope.reports.figures import gathered
 
         figures.write(gathered.of_explanation(result), arguments.figures, arguments.style, arguments.force)
     if target is not None:
-        from kernelscope.reports import html  # matplotlib takes half a second to import
+        from kernelscope.cli import pages  # as above
 
-        write_page(lambda: html.write_explanation(result, target), target)
+        pages.explanation(result, target)
     return 0
 
 

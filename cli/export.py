@@ -8,17 +8,16 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.cli import sharing, sources
-from kernelscope.reports.export import chrome, csv_files, excel, parquet, perfetto
+from kernelscope.analysis.trace import Trace
+from kernelscope.cli import sharing, warn
+from kernelscope.reports.export import chrome, csv_files, excel, parquet, perfetto, sources
 from kernelscope.reports.export.events import events, origins
+from kernelscope.reports.export.sources import Handling, Source
 from kernelscope.tracer.outside.errors import InputError
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.trace import Trace
-    from kernelscope.cli.sources import Source
+from kernelscope.tracer.version import VERSION
 
 Write = Callable[[Path], list[str]]  # writes OUT, returns what has to be said of it
 
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read what is named, write OUT, say on stderr what was written."""
     target, form = Path(arguments.output), arguments.format
     _check(target, form, arguments.force)
-    write = _WRITERS[form](sources.source(Path(arguments.path), arguments.full_paths))
+    write = _WRITERS[form](sources.source(Path(arguments.path), _handling(arguments.full_paths)))
     try:
         said = _written(write, target, form in _FOLDERS)
     except OSError as error:
@@ -61,6 +60,16 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"kernelscope: {line}", file=sys.stderr)
     print(f"exported: {target}", file=sys.stderr)
     return 0
+
+
+def _handling(full_paths: bool) -> Handling:
+    """Return what is done with what is exported."""
+    return Handling(
+        VERSION,
+        plain=partial(sharing.shareable, full_paths=full_paths),
+        trace=partial(sharing.shareable_trace, full_paths=full_paths),
+        warn=warn.about_info,
+    )
 
 
 def _written(write: Write, target: Path, folder: bool) -> list[str]:

@@ -8,11 +8,16 @@ import importlib
 import keyword
 import sys
 from collections.abc import Sequence
-from typing import Any
 
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import archives
 from kernelscope.cli import outlets
+from kernelscope.reports.text import printable
+from kernelscope.tracer.outside.errors import KernelscopeError
+from kernelscope.tracer.version import VERSION
 
-# What help lists, in its order. Each module has configure(parser) and run(arguments), and is imported only where it is asked for.
+# In the order in which help lists them. The module of a command has configure(parser) and run(arguments); it is imported when the
+# command is chosen, so that --help and --version wait for none.
 COMMANDS = {
     "doctor": "what can be measured on this machine, and why the rest cannot",
     "env": "create, list or remove the environments that frameworks run in",
@@ -52,30 +57,19 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
-class _Version(argparse.Action):
-    """Prints the version."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from kernelscope.tracer.version import VERSION
-
-        print(VERSION)
-        parser.exit()
-
-
-def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser with all subcommands, and the options of the one that is named: others take time to import."""
+def parser(*chosen: str) -> argparse.ArgumentParser:
+    """Return the parser of all commands, with the arguments of those that are chosen."""
     top = _Parser(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
-    top.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
+    top.add_argument("--version", action="version", version=VERSION)
     # prog is what argparse would find itself, with all that it takes to format help
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser, prog=top.prog)
-    for name, told in COMMANDS.items():
-        if name != only:
-            commands.add_parser(name, help=told)
-            continue
-        module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
-        sub = commands.add_parser(name, help=told, description=module.__doc__)
-        module.configure(sub)
-        sub.set_defaults(run=module.run)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary)
+        if name in chosen:
+            module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
+            sub.description = module.__doc__
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
     return top
 
 
@@ -85,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # not where somebody else's process called this
         outlets.prepare()
     given = sys.argv[1:] if arguments is None else arguments
-    parsed = parser(next(iter(given), None)).parse_args(given)
+    parsed = parser(*given[:1]).parse_args(given)
     try:
         status: int = parsed.run(parsed)
         sys.stdout.flush()
@@ -97,18 +91,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _exit_status(error)
         if not status:
             raise
-        from kernelscope.analysis.recordings import archives
-        from kernelscope.reports.text import printable
-
         print(f"kernelscope: error: {printable(archives.named(str(error)), None)}", file=sys.stderr)
         return status
 
 
 def _exit_status(error: Exception) -> int:
-    """Return the exit status for our own errors and those of the file system, 0 for any other. Imported late: --help is quick."""
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.tracer.outside.errors import KernelscopeError
-
+    """Return the exit status for our own errors and those of the file system, 0 for any other."""
     if isinstance(error, EvidenceError | OSError):
         return 3
     return error.exit_code if isinstance(error, KernelscopeError) else 0

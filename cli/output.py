@@ -2,85 +2,49 @@
 
 from __future__ import annotations
 
-import json
+import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
-from kernelscope.reports import advice, comparison_tables, tables, terminal, text
-from kernelscope.reports.folded import Folded
-from kernelscope.reports.tables import Table, to_csv, to_markdown
-from kernelscope.reports.wide import Wide
+from kernelscope.reports import advice, comparison_tables, tables, terminal
+from kernelscope.reports.renderers import RENDERERS, to_csv
+from kernelscope.reports.table import Table, of_rows
 from kernelscope.tracer.outside.errors import InputError
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _ELSEWHERE = 120  # columns of what is written into a file or pipe
-FORMATS = ("table", "csv", "json", "markdown")
+FORMATS = tuple(RENDERERS)
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 def write_rows(rows: Rows, form: str, title: str, schema: str | None = None) -> None:
-    """Write rows, all of the same keys, in one of FORMATS.
+    """Write rows, all of the same keys, in one of FORMATS. schema: the name in JSON's envelope, the title unless given."""
+    if rows or form != "csv":
+        write(of_rows(schema or title, rows, title=title), form)
 
-    JSON is an envelope {"schema": "kernelscope/<schema>/1", "rows": [...]}; `schema` is the title, unless given. Unknown values
-    (None) are null in JSON, empty in CSV and "-" where people read.
-    """
-    if form == "json":
-        json.dump({"schema": f"kernelscope/{schema or title}/1", "rows": [dict(row) for row in rows]}, sys.stdout, indent=1)
-        print()
-    elif form == "csv":
-        _csv(rows)
-    elif form == "markdown":
-        _markdown(rows, title)
+
+def write(table: Table, form: str) -> None:
+    """Write a table in one of FORMATS."""
+    rendered = RENDERERS[form].render(table)
+    if isinstance(rendered, str):
+        sys.stdout.write(rendered)
     else:
-        _table(rows, title)
+        _print(rendered, elsewhere=1000)  # outside of a terminal nothing is wrapped: the reader is a file or another program
 
 
-def write_wide(rows: Rows, form: str, title: str, name: str, first: Sequence[str]) -> None:
-    """Write rows of many columns as a table that fits the terminal (see reports.wide), or as Markdown."""
-    if form == "markdown":
-        _markdown(rows, title)
-    else:
-        _print(Wide(title, rows, name, first), elsewhere=1000)
-
-
-def _csv(rows: Rows) -> None:
-    if rows:
-        sys.stdout.write(to_csv(Table("rows", tuple(rows[0]), [list(row.values()) for row in rows])))
-
-
-def _markdown(rows: Rows, title: str) -> None:
-    print(f"### {text.markdown(title)}\n")
-    if not rows:
-        print("(none)")
-        return
-    print(to_markdown([_heading(name) for name in rows[0]], ([_text(value) for value in row.values()] for row in rows)), end="")
-
-
-def _table(rows: Rows, title: str) -> None:
-    # outside of a terminal nothing is wrapped: the reader is a file or another program
-    _print(Folded(title, rows), elsewhere=1000)
-
-
-def _heading(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _text(value: Any) -> str:
-    """Return a value as people read it."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+def figure_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that write figures."""
+    add = parser.add_argument
+    add("--figures", metavar="DIR", help="write each figure there as PNG, SVG and PDF")
+    # the names in reports.figures.STYLES, which loads matplotlib
+    meaning = "of these: paper is readable in black and white (default: paper)"
+    add("--style", choices=("paper", "slides"), default="paper", help=meaning)
 
 
 def size(count: int | None) -> str | None:
@@ -107,7 +71,7 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
         return
 
     if form == "csv":
-        sys.stdout.write(tables.to_csv(tables.breakdown_table(result)))
+        sys.stdout.write(to_csv(tables.breakdown_table(result)))
     else:
         sys.stdout.write(tables.to_json(result) if form == "json" else tables.breakdown_markdown(result))
 

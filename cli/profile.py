@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 from kernelscope.tracer.inside.launching import options
+from kernelscope.tracer.inside.launching.command import label
+from kernelscope.tracer.outside import profile
+from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.run_folder import prepare_output
 
 EXAMPLES = """examples:
   kernelscope profile train.py --epochs 1             a script, run by the python of this environment
@@ -31,11 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Record the command, and say what to do; return its exit status, 4 where that is 0 but nothing was recorded."""
-    from kernelscope.tracer.inside.launching.command import label
-    from kernelscope.tracer.outside import profile
-    from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.tracer.outside.run_folder import prepare_output
-
     command = profile.runnable(options.command(arguments), arguments.module)
     if not command:
         raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
@@ -57,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _say(folder: Path, without_report: bool) -> None:
     """Say on stderr what to do about a run, and where it is; write its report."""
+    # Not at the top: what reads and draws would fill memory beside the program that is recorded
     from rich.console import Console
 
     from kernelscope.analysis import advise

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
-from kernelscope.analysis.accounting.breakdowns import breakdown, tables
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.comparisons import opening
 from kernelscope.analysis.comparisons.comparison import compare
+from kernelscope.analysis.explain import again
 from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.imported import Imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.cli import figures, interactive, output, sharing, warn
+from kernelscope.cli import output, sharing, warn
 from kernelscope.cli.breakdown import recording_cost
-from kernelscope.cli.output import FORMATS, write_page
-from kernelscope.cli.recorded import opened, recorded_comparison, target_file
-from kernelscope.reports import captures
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.run import Run
-    from kernelscope.reports.interactive import Interactive
+from kernelscope.cli.output import FORMATS, figure_options
+from kernelscope.reports.captures import first
+from kernelscope.tracer.outside.errors import InputError, UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="print on stdout (default: table, unless -o or --figures is given or sweeps are named); csv is the table of layers, "
         "or of cells",
     )
-    figures.configure(parser)
+    figure_options(parser)
     sharing.configure(parser)
 
 
@@ -56,90 +54,94 @@ def run(arguments: argparse.Namespace) -> int:
     """Read what was recorded, write the report, print it where asked for."""
     paths = [archives.folder(Path(path)) for path in arguments.paths]
     if arguments.figures is not None:
-        drawn = figures.of_paths(paths, arguments.full_paths)
-        figures.write(drawn, arguments.figures, arguments.style, arguments.force)
+        from kernelscope.cli import figures  # matplotlib takes half a second: only where something is drawn
+
+        figures.write(figures.of_paths(paths, arguments.full_paths), arguments.figures, arguments.style, arguments.force)
         if arguments.output is None and arguments.format is None:
             return 0
     kinds = [kind_of(path) for path in paths]
     if Kind.SWEEP in kinds:
-        from kernelscope.cli import sweep_report  # matplotlib takes half a second to import
+        from kernelscope.cli import sweep_report  # as above
 
         sweep_report.run([Path(path) for path in arguments.paths], arguments.output, arguments.force, arguments.format)
         return 0
     target = target_file(arguments.output, arguments.force) if arguments.output else None
     form = arguments.format or (None if target else "table")
     if kinds == [Kind.IMPORT]:
-        _report_import(paths[0], target, form, arguments.full_paths)
+        _of_import(paths[0], target, form, arguments.full_paths)
         return 0
-    recorded = recorded_comparison(paths)
+    recorded = opening.recorded_comparison(paths)
     if recorded is not None:
-        recorded = sharing.shareable(recorded, arguments.full_paths)
-        parts = partial(interactive.beside, recorded, paths[0] if paths[0].is_dir() else paths[0].parent)
-        _emit_comparison(recorded, lambda: sharing.shareable_parts(parts(), arguments.full_paths), target)
+        result = sharing.shareable(recorded, arguments.full_paths)
+        if target is not None:
+            pages().comparison(result, paths[0], target, arguments.full_paths)
         if form:
-            output.write_comparison(recorded, form)
+            output.write_comparison(result, form)
         return 0
-    runs, left_out = opened(paths)
-    _report_runs(runs, left_out, target, form, arguments.full_paths)
+    _of_runs(paths, target, form, arguments.full_paths)
     return 0
 
 
 def write(path: Path, target: Path) -> None:
     """Write the report of one run there, and say on stderr where it is."""
-    runs, left_out = opened([path])
-    _report_runs(runs, left_out, target, None, full_paths=False)
+    _of_runs([path], target, None, full_paths=False)
 
 
-def _report_runs(
-    runs: list[Run], left_out: list[dict[str, Any]], target: Path | None, form: str | None, full_paths: bool
-) -> None:
+def _of_runs(paths: Sequence[Path], target: Path | None, form: str | None, full_paths: bool) -> None:
     """Report one run with its breakdowns, or several side by side."""
+    runs, left_out = named_runs(paths)
     result = sharing.shareable(compare(runs, left_out), full_paths)
-    alone = len(runs) == 1
-    if alone:
-        by_layer = breakdown(runs[0].trace(), "layer")
-        first = recording_cost(runs[0], by_layer)
-        _emit_run(result, runs[0], first, target, full_paths)
-    else:
-        _emit_comparison(result, lambda: sharing.shareable_parts(interactive.of_runs(runs), full_paths), target)
-    if form and alone:
+    if len(runs) > 1:
+        if target is not None:
+            pages().runs(result, runs, target, full_paths)
+        if form:
+            output.write_comparison(result, form)
+        return
+    by_layer = breakdown(runs[0].trace(), "layer")
+    first = recording_cost(runs[0], by_layer)
+    if target is not None:
+        pages().run(result, runs[0], first, target, full_paths)
+    if form:
         output.write_breakdown(by_layer.as_dict(), form, first)
-    elif form:
-        output.write_comparison(result, form)
 
 
-def _report_import(path: Path, target: Path | None, form: str | None, full_paths: bool) -> None:
+def _of_import(path: Path, target: Path | None, form: str | None, full_paths: bool) -> None:
     """Report an imported capture."""
     capture = Imported(path)
     warn.about_info(capture.record["info"])
     record, tables = sharing.shareable(capture.record, full_paths), sharing.shareable(capture.breakdowns(), full_paths)
     if target is not None:
-        from kernelscope.reports import html  # matplotlib takes half a second to import
-
-        trace = sharing.shareable_trace(capture.trace(), full_paths)
-        parts = interactive.of_capture(" \u00b7 ".join(str(entry["name"]) for entry in record["sources"]), trace)
-        output.write_page(lambda: html.write_capture(record, tables, target, parts), target)
+        pages().capture(record, tables, sharing.shareable_trace(capture.trace(), full_paths), target)
     if form == "table":
         output.write_capture(record, tables)
     elif form:
-        output.write_breakdown(captures.first(tables) or sharing.shareable(capture.breakdown("kernel"), full_paths), form)
+        output.write_breakdown(first(tables) or sharing.shareable(capture.breakdown("kernel"), full_paths), form)
 
 
-def _emit_comparison(result: dict[str, Any], parts: Callable[[], list[Interactive]], target: Path | None) -> None:
-    """Write the HTML file of a comparison with its interactive parts, if one is wanted, and say where it is."""
-    if target is not None:
-        from kernelscope.reports import html  # matplotlib takes half a second to import
+def pages() -> ModuleType:
+    """Return what writes pages."""
+    from kernelscope.cli import pages as writers  # matplotlib takes half a second: only where a page is asked for
 
-        write_page(lambda: html.write_comparison(result, target, parts()), target)
+    return writers
 
 
-def _emit_run(result: dict[str, Any], run: Run, first: str | None, target: Path | None, full_paths: bool) -> None:
-    """Write the HTML file of a run, if one is wanted, and say where it is."""
-    if target is not None:
-        from kernelscope.reports import html  # matplotlib takes half a second to import
+def target_file(text: str, force: bool) -> Path:
+    """Return where the report goes; raise InputError when a file there would be lost or the folder cannot be made."""
+    target = Path(text)
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; name a file, such as {target / 'report.html'}")
+    if target.exists() and not force:
+        raise InputError(f"{target}: exists; name another file or pass --force to replace it")
+    return target
 
-        every = sharing.shareable(tables(run.trace()), full_paths)
-        from kernelscope.cli import measured
 
-        parts, drawn = measured.of_run(run), sharing.shareable_parts(interactive.of_runs([run]), full_paths)
-        write_page(lambda: html.write_run(result, every, target, parts, drawn, first), target)
+def named_runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
+    """Return runs and what was left out of their comparisons; raise UsageError when two runs are called the same."""
+    runs, left_out = opening.runs(paths)
+    names = [run.name for run in runs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        profiled = again.recorded_by(next(run for run in runs if run.name == twice[0]).record) == again.PROFILE
+        label = "--label NAME" if profiled else f"-f LABEL={twice[0]}"
+        raise UsageError(f"two runs are called {twice[0]}; record one of them with a label: {label}")
+    return runs, left_out

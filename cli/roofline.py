@@ -18,10 +18,12 @@ from kernelscope.analysis.device.ceilings import Ceilings
 from kernelscope.analysis.device.roofline import roofline
 from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
-from kernelscope.cli.output import FORMATS, write_wide
+from kernelscope.cli.output import FORMATS, write
 from kernelscope.cli.warn import about
 from kernelscope.reports import device, tables
-from kernelscope.tracer.outside import ceilings as measuring
+from kernelscope.reports.renderers import to_csv
+from kernelscope.reports.table import of_rows
+from kernelscope.tracer.outside import ceilings as measured_ceilings
 from kernelscope.tracer.outside import conditions, environments, run_folder
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
@@ -54,11 +56,9 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
     if form == "json":
         sys.stdout.write(tables.to_json(found))
     elif form == "csv":
-        sys.stdout.write(tables.to_csv(device.csv_table("roofline", found["rows"])))
+        sys.stdout.write(to_csv(of_rows("roofline", found["rows"])))
     else:
-        title = f"roofline by {found['by']}"
-        rows = device.readable(device.rates(found), limit)
-        write_wide(rows, form, title.capitalize(), device.NAMES[title], device.FIRST)
+        write(device.table(f"roofline by {found['by']}", device.rates(found), limit), form)
         separator = "\n\n" if form == "markdown" else "\n"
         print(separator.join(["", *device.roofline_lines(found)]).lstrip("\n" if form == "table" else ""))
 
@@ -86,9 +86,9 @@ def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
 
 def best_known(record: Any) -> Any:
     """Return a run's ceilings with what was reached since on this machine, if the run is of this machine."""
-    since = measuring.known(record) if isinstance(record, dict) and record.get("source") == "measured" else None
+    since = measured_ceilings.known(record) if isinstance(record, dict) and record.get("source") == "measured" else None
     try:
-        return measuring.merged(record, since) if since is not None else record
+        return measured_ceilings.merged(record, since) if since is not None else record
     except (KeyError, TypeError, AttributeError):
         return record  # damaged: who reads it says so
 
@@ -101,13 +101,13 @@ def _measured(path: Path) -> dict[str, Any]:
         raise UsageError(f"--measure: {path} was recorded on another machine ({there.get('processor')}); measure there")
     options = record["options"]
     print("measuring ceilings: some seconds", file=sys.stderr)
-    found = measuring.of(environments.resolve(record["framework"]), options["device"], options["threads"], again=True)
+    found = measured_ceilings.of(environments.resolve(record["framework"]), options["device"], options["threads"], again=True)
     run_folder.add(path, "ceilings", found)
     return found
 
 
 def _draw(found: dict[str, Any], target: Path) -> None:
-    from kernelscope.reports import figures  # matplotlib takes half a second to import
+    from kernelscope.reports import figures  # matplotlib takes half a second: only where something is drawn
 
     try:
         figures.roofline(found).savefig(target)

@@ -8,19 +8,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from kernelscope.analysis.trace import TABLES
+from kernelscope.analysis.trace import TABLES, Trace
+from kernelscope.reports.interactive import Interactive
 from kernelscope.tracer.inside.disclosure import Hiding
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from kernelscope.analysis.trace import Trace
-    from kernelscope.reports.interactive import Interactive
-    from kernelscope.tracer.inside.disclosure import Hiding
 
 Plain = TypeVar("Plain")
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kernelscope.cli import capture
 from kernelscope.tracer.outside.errors import ChildError, UsageError
 from kernelscope.tracer.outside.recipes import check_known
 from kernelscope.tracer.outside.variants import LABEL, VARIABLE, Variant, program_file
-
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.variants import Variant
 
 _TAKEN = ("tables",)  # beside the sides' folders in the folder of a comparison
 _OURS = ("PYTHONHOME",)  # variables that would keep a child from starting

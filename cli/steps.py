@@ -6,19 +6,15 @@ import argparse
 import statistics
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from kernelscope import analysis
-from kernelscope.analysis.accounting.device_account import IDLE, account
+from kernelscope.analysis.accounting.step_times import step_times
 from kernelscope.analysis.attribution import device_steps, steps
+from kernelscope.analysis.attribution.steps import DetectedSteps
+from kernelscope.analysis.trace import Trace
 from kernelscope.cli import output, steps_options, warn
 from kernelscope.cli.output import FORMATS
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.attribution.steps import DetectedSteps
-    from kernelscope.analysis.trace import Trace
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.format != "table":
             output.write_rows([], arguments.format, "steps")
         return 0
-    rows = _rows(trace, found[0], request.device)
+    rows = step_times(trace, found[0], request.device)
     if arguments.format != "table":
         output.write_rows(rows, arguments.format, "steps")
         return 0
@@ -58,25 +54,6 @@ def _none(trace: Trace, arguments: argparse.Namespace) -> str:
     if not len(trace.kernels) and not len(trace.graphs):
         return f"no steps: {where} holds no kernels"
     return f"no steps: {where} marks none and nothing in it repeats; it is taken as a whole (see --steps)"
-
-
-def _rows(trace: Trace, found: DetectedSteps, device: str | None) -> list[dict[str, Any]]:
-    """Return a row for each step: its time on the device, what the device was busy of it, its kernels, and its start."""
-    applied = steps.applied(trace, found)
-    done = account(applied, device)
-    ordered = applied.steps[~applied.steps["warmup"]].sort_values("start_ns")
-    begun, _ = device_steps.bounds(ordered)
-    zero = steps.first_work(trace)
-    busy = done.by_window[(done.rows["part"] != IDLE).to_numpy(bool)].sum(axis=0)
-    kernels = applied.kernels["step"].value_counts()
-    usual = float(np.median(done.lengths))
-    return [
-        {
-            "step": int(step), "step_ms": length / 1e6, "of_usual": length / max(usual, 1.0), "busy_ms": busy_ns / 1e6,
-            "kernels": int(kernels.get(step, 0)), "start_ms": (start - zero) / 1e6,
-        }
-        for step, length, busy_ns, start in zip(ordered["step"], done.lengths, busy, begun, strict=True)
-    ]  # fmt: skip
 
 
 def _summary(rows: list[dict[str, Any]]) -> str:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from kernelscope.analysis.attribution.steps import parse
+from kernelscope.analysis.attribution.steps import Request, parse
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.tracer.outside.errors import UsageError
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.attribution.steps import Request
 
 AUTO = "auto"
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,16 +24,11 @@ from kernelscope.cli.output import FORMATS, write_rows
 from kernelscope.reports.text import printable
 from kernelscope.reports.units import duration
 from kernelscope.tracer.outside import experiments
-from kernelscope.tracer.outside.cells import AXES
+from kernelscope.tracer.outside.cells import AXES, Cell
 from kernelscope.tracer.outside.errors import UsageError
 from kernelscope.tracer.outside.estimates import Estimates
-from kernelscope.tracer.outside.sweep import DONE, finished, opened
-
-if TYPE_CHECKING:
-    from kernelscope.tracer.outside.cells import Cell
-    from kernelscope.tracer.outside.experiments import Experiment
-    from kernelscope.tracer.outside.sweep import RunningSweep, SweepProgress
-
+from kernelscope.tracer.outside.experiments import Experiment
+from kernelscope.tracer.outside.sweep import DONE, RunningSweep, SweepProgress, finished, opened
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernelscope.analysis.comparisons import sweeps
+from kernelscope.analysis.comparisons.sweeps import Sweep
 from kernelscope.cli.output import write_page, write_rows
-from kernelscope.cli.recorded import target_file
-from kernelscope.reports import tables
+from kernelscope.cli.report import target_file
+from kernelscope.reports.renderers import to_csv
 from kernelscope.reports.sweeps import cells, page
 from kernelscope.tracer.outside.errors import InputError, UsageError
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.comparisons.sweeps import Sweep
 
 DEFAULT = Path("report") / "report.html"  # in the sweep's folder: what is there is ours, and made anew every time
 
@@ -59,7 +56,7 @@ def _write(found: list[Sweep], target: Path) -> None:
 def _print(found: list[Sweep], form: str) -> None:
     """Print one row a cell; for reading, the columns that have something to say."""
     if form == "csv":
-        sys.stdout.write(tables.to_csv(cells.table(cells.rows(found))))
+        sys.stdout.write(to_csv(cells.table(cells.rows(found))))
         return
     rows = [{name: value for name, value in row.items() if name != "path"} for row in cells.rows(found)]
     if form in ("table", "markdown"):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kernelscope.analysis.trace import Trace
 from kernelscope.reports.text import printable
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.trace import Trace
 
 
 def about(trace: Trace) -> None:

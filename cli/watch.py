@@ -7,20 +7,18 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.live import Live
 
 from kernelscope.analysis.recordings import progress
+from kernelscope.analysis.recordings.progress import RecordingProgress
 from kernelscope.cli import outlets
 from kernelscope.cli.output import console
 from kernelscope.reports.progress import Drawn, line, state
 from kernelscope.tracer.inside.plan import PASSES, order
 from kernelscope.tracer.outside import energy
 from kernelscope.tracer.outside.errors import ChildError
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.progress import RecordingProgress
 
 _EVERY_S = 1.0
 

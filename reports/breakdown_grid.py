@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from rich import box
 from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
 
 from kernelscope.reports import content, units
 from kernelscope.reports.content import Row
@@ -13,6 +16,7 @@ from kernelscope.reports.text import printable
 
 TALL = 60  # rows of a breakdown shown, those with most time
 _ALL = "100.0%"
+_RIGHT: dict[str, Any] = {"justify": "right", "no_wrap": True}
 _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
 
 # What a breakdown's row is called, by its keys; the rest of the keys goes beneath it
@@ -27,32 +31,6 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "idle": (("cause", "layer", "phase"), ()),
     "line": (("line", "text"), ("function", "file")),
 }
-
-
-class Column(NamedTuple):
-    """A column. right: its texts stand at its right end; wraps: what is too long goes on in the next line; style: rich's."""
-
-    heading: str
-    footer: str = ""
-    right: bool = False
-    wraps: bool = False
-    style: str = ""
-    width: int | None = None
-
-
-class Grid(NamedTuple):
-    """Columns, and lines of one text for each."""
-
-    columns: list[Column]
-    lines: list[tuple[str, ...]]
-
-    def widths(self) -> list[int]:
-        """Return how many columns of a terminal each column takes if nothing wraps."""
-        texts = zip(*self.lines, strict=True) if self.lines else [()] * len(self.columns)
-        return [
-            column.width or max(map(cell_len, (column.heading, column.footer, *own)))
-            for column, own in zip(self.columns, texts, strict=True)
-        ]
 
 
 def heading(result: Mapping[str, Any]) -> list[str]:
@@ -70,7 +48,7 @@ def keys(result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return _KEYS.get(by, ((by,), ()))
 
 
-def grid(result: Mapping[str, Any], most: int, width: int) -> Grid:
+def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     """Return the table for short keys: key by key, then the numbers with a bar, which gets the room that the others leave.
 
     Of more than `most` rows, the last ones become one.
@@ -85,10 +63,10 @@ def grid(result: Mapping[str, Any], most: int, width: int) -> Grid:
     ]  # fmt: skip
     bars = _room_for_bars(texts, width)
     whole = units.in_unit(content.whole_ns(result), unit, decimals)
-    columns = [
-        *(Column(key, "" if place else content.whole(result), wraps=True) for place, key in enumerate(named)),
-        Column(unit, whole, right=True), Column("share", _ALL, right=True), Column("", style="blue", width=bars),
-        Column("count", right=True), Column("method", wraps=True, style="dim"),
+    keyed = [(key, "" if place else content.whole(result), {"overflow": "fold"}) for place, key in enumerate(named)]
+    columns: list[tuple[str, str, dict[str, Any]]] = [
+        *keyed, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
+        ("count", "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),
     ]  # fmt: skip
     longest = max((row["share"] for row in shown), default=1.0) or 1.0
     lines = [
@@ -99,7 +77,23 @@ def grid(result: Mapping[str, Any], most: int, width: int) -> Grid:
         time, share = sums(rest)
         blank = [""] * (len(named) - 1)
         lines.append((f"({len(rest)} more)", *blank, units.in_unit(time, unit, decimals), units.percent(share), "", "", ""))
-    return Grid(columns, lines)
+    return _table(columns, lines, width)
+
+
+def _table(columns: Sequence[tuple[str, str, dict[str, Any]]], lines: Sequence[tuple[str, ...]], width: int) -> Table:
+    """Return lines of one text for each column. columns: heading, footer, and what rich takes."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 0), show_edge=False, pad_edge=False, header_style="bold", show_footer=True)
+    for head, footer, look in columns:
+        table.add_column(head, footer, **look)
+    texts_of = list(zip(*lines, strict=True)) or [()] * len(columns)
+    widths = [look.get("width") or max(map(cell_len, (head, footer, *own)))
+              for (head, footer, look), own in zip(columns, texts_of, strict=True)]  # fmt: skip
+    if lines and sum(widths) + len(columns) - 1 <= width:
+        table.add_row(*(Text("\n".join(own)) for own in texts_of))  # nothing wraps: one row of many lines is drawn much faster
+    else:
+        for line in lines:
+            table.add_row(*map(Text, line))
+    return table
 
 
 def _room_for_bars(texts: Sequence[tuple[str, ...]], width: int) -> int:

@@ -22,8 +22,12 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
-    """what: what a row is, and where the table is met. NAME in a column's name stands for the label of a side."""
+class Described:
+    """The columns of a table, described.
+
+    what: what a row is, and where the table is met. NAME in a column's name
+    stands for the label of a side.
+    """
 
     what: str
     columns: tuple[Column, ...]
@@ -252,18 +256,18 @@ _SAID = {
 }
 
 
-def _table(what: str, names: str, *described: Mapping[str, Column]) -> Table:
+def _table(what: str, names: str, *described: Mapping[str, Column]) -> Described:
     """Return a table of the columns named, each as the first of `described` that has it says, else as everywhere."""
     known = {name: column for part in reversed((*described, _SAID)) for name, column in part.items()}
-    return Table(what, tuple(known[name] for name in names.split()))
+    return Described(what, tuple(known[name] for name in names.split()))
 
 
-TABLES: Mapping[str, Table] = {
-    "breakdown": Table(
+TABLES: Mapping[str, Described] = {
+    "breakdown": Described(
         "One row per key; `kernelscope breakdown --by` names the table, and each has the keys that stand below.",
         (*_KEYS.values(), *_NUMBERS.values(), *_LINE_NUMBERS.values()),
     ),
-    "summary": Table("One row per side of a comparison, from its clean pass.", tuple(_SUMMARY.values())),
+    "summary": Described("One row per side of a comparison, from its clean pass.", tuple(_SUMMARY.values())),
     "layers": _table(
         "One row per layer and phase, with a column per side: comparisons.", "layer phase NAME_time_ns NAME_ratio", _SIDES
     ),
@@ -284,8 +288,8 @@ TABLES: Mapping[str, Table] = {
         {name: _SUMMARY[name] for name in ("minor_faults",)},
         _columns(("step_median_ns", "ns", "median step of the pass")),
     ),
-    "account": Table("One row per layer, phase and cell of an explanation: `rows` in its JSON.", tuple(_ACCOUNT.values())),
-    "findings": Table("One row per cause of an explanation: `findings` in its JSON.", tuple(_FINDINGS.values())),
+    "account": Described("One row per layer, phase and cell of an explanation: `rows` in its JSON.", tuple(_ACCOUNT.values())),
+    "findings": Described("One row per cause of an explanation: `findings` in its JSON.", tuple(_FINDINGS.values())),
     "roofline": _table(
         "One row per kernel and problem, or per layer and phase: `kernelscope roofline`.",
         "name kind library operator layer phase dtype algorithm transpose tensor_core problem m n k count duration_ns time_ns "

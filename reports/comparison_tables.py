@@ -8,7 +8,8 @@ from typing import Any
 
 from kernelscope.reports import content, explanation, text, units
 from kernelscope.reports.content import Result, Row
-from kernelscope.reports.tables import Table, markdown_table, of_rows, to_csv, to_markdown
+from kernelscope.reports.renderers import markdown_table, to_csv, to_markdown
+from kernelscope.reports.table import Table, of_rows
 
 KERNEL_COLUMNS = (
     "kernel", "kind", "library", "layer", "phase", "problem", "layout", "algorithm", "dtype", "transpose", "count",
@@ -27,9 +28,9 @@ def comparison_tables(result: Result) -> list[Table]:
         _side_by_side(result, "kinds"),
         _per_framework("kernels", KERNEL_COLUMNS, result["kernels"]),
         _per_framework("lines", LINE_COLUMNS, {name: part["rows"] for name, part in result["lines"].items()}),
-        of_rows("fairness", FAIRNESS_COLUMNS, result["fairness"]["rows"]),
+        of_rows("fairness", result["fairness"]["rows"], FAIRNESS_COLUMNS),
         _settings(result),
-        of_rows("passes", PASS_COLUMNS, result["passes"]),
+        of_rows("passes", result["passes"], PASS_COLUMNS),
     ]
 
 
@@ -113,7 +114,7 @@ def _readable(result: Result, table: str) -> tuple[str, list[list[str]]]:
 
 def _summary(result: Result) -> Table:
     columns = tuple(dict.fromkeys(name for row in result["summary"] for name in row))
-    return of_rows("summary", columns, result["summary"])
+    return of_rows("summary", result["summary"], columns)
 
 
 def _side_by_side(result: Result, table: str) -> Table:

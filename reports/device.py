@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelscope.reports import text, units
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table, of_rows
 
 Row = Mapping[str, Any]
 
@@ -52,10 +52,10 @@ def envelope(found: Mapping[str, Sequence[Row] | str]) -> dict[str, Any]:
     return {"tables": shown, "unavailable": {name: why for name, why in found.items() if isinstance(why, str)}}
 
 
-def csv_table(name: str, rows: Sequence[Row]) -> Table:
-    """Return rows of the same keys as a table of plain values."""
-    columns = tuple(rows[0]) if rows else ()
-    return Table(name, columns, [[row[column] for column in columns] for row in rows])
+def table(title: str, rows: Sequence[Row], limit: int = 0) -> Table:
+    """Return rows for reading as a table; title: of TITLES or a roofline's. See `readable`."""
+    about = NAMES[title]
+    return of_rows(title, readable(rows, limit), title=TITLES.get(title, title.capitalize()), first=(about, *FIRST))
 
 
 def readable(rows: Sequence[Row], limit: int = 0) -> list[dict[str, Any]]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from kernelscope.analysis import energy as joules
+from kernelscope.analysis.device import ceilings
+from kernelscope.analysis.device.roofline import roofline as attained
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.reports import device, energy, figures
 from kernelscope.reports.roofline import anchor
 from kernelscope.reports.sections import Cell, Column, View, text_cell
@@ -27,6 +33,38 @@ class Part:
     lines: list[str]
     draw: Callable[[figures.Style], Figure] | None = None
     alternative: str = ""
+
+
+def of_run(run: Run, known: Callable[[Any], Any]) -> list[Part]:
+    """Return the roofline and the energy of a run, as far as it has what they take.
+
+    known: what is known by now of the ceilings of a run's record.
+    """
+    found = []
+    record = run.record.get("ceilings") or {}
+    if isinstance(record, dict) and (record.get("copies") or record.get("products")):
+        against = partial(ceilings.of_record, known(record), str(run.path / "run.json"))
+        found.append(_part("Roofline", lambda: roofline(attained(run.trace(), "kernel", against()).as_dict())))
+    if "energy" in run.record.get("passes", {}):
+        found.append(_part("Energy", lambda: _energy(run)))
+    return found
+
+
+def _part(title: str, make: Callable[[], Part]) -> Part:
+    try:
+        return make()
+    except EvidenceError as error:
+        return unavailable(title, str(error))
+
+
+def _energy(run: Run) -> Part:
+    steps = [summary.as_dict() for summary in joules.steps(run)]
+    try:
+        split = joules.layers(run)
+    except EvidenceError as error:
+        return energies(steps, [], None, str(error))
+    plain = split.rows.astype(object).where(split.rows.notna(), None).to_dict("records")
+    return energies(steps, [{str(key): value for key, value in row.items()} for row in plain], split.facts, None)
 
 
 def roofline(found: Mapping[str, Any]) -> Part:

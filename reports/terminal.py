@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.reports import breakdown_grid, captures, content, explanation, explanation_lines, units
-from kernelscope.reports.breakdown_grid import TALL, Grid, bar
+from kernelscope.reports.breakdown_grid import TALL, bar
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
@@ -65,7 +65,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]],
     table = captures.longest_first(breakdowns)
     if table is not None:
         yield _heading(captures.title(table))
-        yield _tabled(table, captures.ROWS, width)
+        yield breakdown_grid.drawn(table, captures.ROWS, width)
     if record.get("samples"):
         yield _heading("Samples by device and metric")
         yield _samples(record["samples"])
@@ -364,29 +364,7 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
     if beneath:
         yield _listed(result, most, first, beneath)
     else:
-        yield _tabled(result, most, width)
-
-
-def _tabled(result: Mapping[str, Any], most: int, width: int) -> Table:
-    grid = breakdown_grid.grid(result, most, width)
-    table = _grid(show_footer=True)
-    for column in grid.columns:
-        settings: dict[str, Any] = {"overflow": "fold"} if column.wraps else {"no_wrap": True}
-        table.add_column(
-            column.heading, column.footer, justify="right" if column.right else "left", width=column.width, style=column.style,
-            **settings,
-        )  # fmt: skip
-    _fill(table, grid, width)
-    return table
-
-
-def _fill(table: Table, grid: Grid, width: int) -> None:
-    """Add a grid's rows; where nothing has to wrap, as one row with many lines, which rich draws much faster."""
-    if grid.lines and sum(grid.widths()) + len(grid.columns) - 1 <= width:
-        table.add_row(*(Text("\n".join(texts)) for texts in zip(*grid.lines, strict=True)))
-        return
-    for line in grid.lines:
-        table.add_row(*map(Text, line))
+        yield breakdown_grid.drawn(result, most, width)
 
 
 def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str]) -> Table:

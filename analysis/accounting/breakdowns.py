@@ -97,12 +97,6 @@ def envelopes(trace: Trace, wanted: Sequence[str]) -> dict[str, dict[str, Any] |
     return {by: result.as_dict() if isinstance(result, Breakdown) else result for by, result in matches.items()}
 
 
-def tables(trace: Trace) -> list[dict[str, Any]]:
-    """Return the envelopes of all breakdowns; of one that the trace does not allow: by, unavailable (the reason), rows (none)."""
-    found = envelopes(trace, tuple(BY))
-    return [{"by": by, "unavailable": one, "rows": []} if isinstance(one, str) else one for by, one in found.items()]
-
-
 def _each(
     trace: Trace, wanted: Sequence[str], of: Callable[[parts.Partition, str, dict[str, Any], CellLabels], Made]
 ) -> dict[str, Breakdown | Made | str]:

@@ -26,7 +26,7 @@ PAGES = {
 
 def page() -> str:
     """Return the page: a section for each subcommand, in the order of `kernelscope --help`."""
-    top = main.parser()
+    top = main.parser(*main.COMMANDS)
     lines = ["# Commands", "", prose(main.DESCRIPTION), "", prose(main.EPILOG[0].upper() + main.EPILOG[1:]) + ".", ""]
     lines += ["| command | what it does |", "|---|---|"]
     parsers = dict(_subcommands(top))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelscope.reports import captures, content, explanation, tables, text, units
+from kernelscope.reports import captures, content, explanation, text, units
+from kernelscope.reports.renderers import to_markdown
 
 LIMIT = 60_000
 _ROWS = 8  # of a table; the others are one row
@@ -27,7 +28,7 @@ def comparison(result: dict[str, Any]) -> str:
     lines += [f"- **warning**: {_md(warning)}" for warning in content.warnings(result)]
     lines += [f"- {_md(row['framework'])} left out: {_md(row['reason'])}" for row in result["left_out"]]
     summary = [[title.strip(), *cells] for title, cells in content.summary_metrics(result) if title.startswith(_SUMMARY)]
-    lines += ["", tables.to_markdown(["", *names], summary, 1)]
+    lines += ["", to_markdown(["", *names], summary, 1)]
     for part in result.get("explanations") or []:
         lines += [_explained(part)]
     lines += [_layers(result), f"Fairness: {_md(content.fairness_line(result))}", ""]
@@ -67,7 +68,7 @@ def _explained(result: Mapping[str, Any]) -> str:
     left = int(result["wall_delta_ns"]) - sum(int(cause.finding["explains_ns"]) for cause in ranked)
     rows.append(["", explanation.UNEXPLAINED, shown.signed(unexplained), explanation.share(result, left)])
     rows.append(["", "difference", shown.signed(explanation.total(result)), ""])
-    return "\n".join([*lines, tables.to_markdown(["", "cause", shown.unit, "share"], rows, 2)])
+    return "\n".join([*lines, to_markdown(["", "cause", shown.unit, "share"], rows, 2)])
 
 
 def _layers(result: dict[str, Any]) -> str:
@@ -79,7 +80,7 @@ def _layers(result: dict[str, Any]) -> str:
     labels = [*(content.label(row, "layers") for row in kept), *([f"({len(rest)} others)"] if rest else []), "clean mean step"]
     columns = [_column([row["time_ns"].get(name) for row in kept], [row["time_ns"].get(name) for row in rest], unit)
                for name in names]  # fmt: skip
-    return tables.to_markdown([f"layer, {unit} per step", *names], zip(labels, *columns, strict=True), 1)
+    return to_markdown([f"layer, {unit} per step", *names], zip(labels, *columns, strict=True), 1)
 
 
 def _column(shown: Sequence[int | None], rest: Sequence[int | None], unit: str) -> list[str]:
@@ -104,7 +105,7 @@ def _breakdown(envelope: Envelope) -> str:
     labels = [_label(envelope["by"], row) for row in ranked[:_ROWS]]
     labels += [*([f"({len(rest)} others)"] if rest else []), content.whole(envelope)]
     shares = [units.percent(ns / whole if whole else None) for ns in [*shown, *([sum(rest)] if rest else []), whole]]
-    return tables.to_markdown([envelope["by"], unit, "share"], zip(labels, _column(shown, rest, unit), shares, strict=True), 1)
+    return to_markdown([envelope["by"], unit, "share"], zip(labels, _column(shown, rest, unit), shares, strict=True), 1)
 
 
 def _label(by: str, row: Mapping[str, Any]) -> str:

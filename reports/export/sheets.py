@@ -16,7 +16,7 @@ from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports import comparison_tables, explanation, tables
 from kernelscope.reports.columns import TABLES as RESULTS
 from kernelscope.reports.columns import Column
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 
 Envelope = Mapping[str, Any]
 

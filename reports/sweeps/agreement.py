@@ -12,7 +12,7 @@ from kernelscope.reports import units
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import chart
 from kernelscope.reports.sweeps.looks import looks
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 
 OTHER = "other hardware, other versions"
 METRICS = {

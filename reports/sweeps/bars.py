@@ -14,7 +14,7 @@ from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import cells, chart
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.looks import Look, looks
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 
 _PANEL = ("sweep", "network", "mode")
 _CLIP = 1.5  # intervals are drawn up to so many times the largest value

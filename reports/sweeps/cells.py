@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.comparisons.sweeps import DONE, Sweep
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 from kernelscope.reports.text import printable
 
 Row = Mapping[str, Any]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from kernelscope.reports.figures import Style
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 
 ACROSS = 3  # panels beside each other on a wide page
 _PANEL_IN = 2.6  # inches that a panel needs with letters of 8 points

@@ -14,7 +14,7 @@ from kernelscope.reports.sweeps import agreement, bars, cells, code, core_map, l
 from kernelscope.reports.sweeps.bars import CONDITIONS, GPU_MEMORY, HOST_MEMORY, POWER, STEP, THROUGHPUT, Measure
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.chart import Chart, Missing
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 
 Draw = Callable[[Sequence[Row], Style], Figure]
 _BARS: tuple[tuple[str, Measure, Draw], ...] = (

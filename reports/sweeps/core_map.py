@@ -18,7 +18,7 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import cells, chart
 from kernelscope.reports.sweeps.cells import Row
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 
 MOST = 12  # panels of one figure
 _BINS = 160  # parts of the time

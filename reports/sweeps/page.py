@@ -16,13 +16,13 @@ from markupsafe import Markup
 from kernelscope.analysis.comparisons.sweeps import Sweep, disturbed
 from kernelscope.analysis.published import SOURCES, ConditionGroup, Value, compare
 from kernelscope.reports import figures, html, svg
+from kernelscope.reports.renderers import to_csv
 from kernelscope.reports.sections import View
 from kernelscope.reports.sweeps import agreement, cells, published, tables
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.chart import Chart, Missing
 from kernelscope.reports.sweeps.charts import charts
 from kernelscope.reports.sweeps.panels import panels
-from kernelscope.reports.tables import to_csv
 from kernelscope.reports.text import printable
 
 _WIDE, _NARROW = figures.Style(), figures.Style(width_in=4.4, font_pt=9.0)

@@ -10,7 +10,7 @@ from kernelscope.reports.sections import Cell, Column, View, identifier, text_ce
 from kernelscope.reports.sweeps import cells
 from kernelscope.reports.sweeps.agreement import METRICS, OTHER
 from kernelscope.reports.sweeps.cells import Row
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 
 
 def chosen(rows: Iterable[Row]) -> list[Value]:

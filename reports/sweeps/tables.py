@@ -11,7 +11,7 @@ from kernelscope.reports.sections import Cell, Column, View, identifier, text_ce
 from kernelscope.reports.sweeps import cells, host_lines
 from kernelscope.reports.sweeps.bars import GPU_MEMORY, HOST_MEMORY, POWER, STEP, THROUGHPUT, Measure, why_not
 from kernelscope.reports.sweeps.cells import Row
-from kernelscope.reports.tables import Table
+from kernelscope.reports.table import Table
 from kernelscope.reports.text import printable
 
 SECONDS = Measure("step_ns", "Time of a mini-batch", "s", "step_low_ns", "step_high_ns", 1e-9)

@@ -93,7 +93,7 @@ def test_linked_files_of_the_project_are_pages_and_the_builder_is_none(site):
 
 def test_the_reference_has_every_command_and_option(site):
     page = (site / "reference/commands.html").read_text(encoding="utf8")
-    for name, parser in walk(main.parser(), ""):
+    for name, parser in walk(main.parser(*main.COMMANDS), ""):
         assert f'id="{name.strip().replace(" ", "-")}"' in page, name
         for action in parser._actions:
             for option in action.option_strings:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kernelscope.cli import interactive
+from kernelscope.reports import interactive_parts
 
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main", "report"]
 
@@ -39,7 +39,7 @@ def test_parts_of_runs_that_are_not_beside_the_comparison_say_so(folder, tmp_pat
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "run.json").write_text("{}")
-    parts = interactive.beside({"frameworks": ["../outside", "pytorch"]}, folder)
+    parts = interactive_parts.beside({"frameworks": ["../outside", "pytorch"]}, folder, dict)
     assert all(part.data == {} for part in parts)
     assert all(part.note.count("its run folder is not beside the comparison") == 2 for part in parts if part.key != "over-time")
     assert report(folder, "-o", tmp_path / "r.html").returncode == 0

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kernelscope.reports import comparison_tables, tables
+from kernelscope.reports.renderers import to_csv
 
 
 def read(path):
@@ -75,7 +76,7 @@ def test_json_is_the_result(result):
 
 def test_a_breakdown_as_csv_and_markdown(result):
     part = result["lines"]["pytorch"]
-    rows = list(csv.DictReader(io.StringIO(tables.to_csv(tables.breakdown_table(part)))))
+    rows = list(csv.DictReader(io.StringIO(to_csv(tables.breakdown_table(part)))))
     assert sum(int(row["time_ns"]) for row in rows) == part["step_ns"]
     assert rows[-1]["line"] == "", "what is outside of the profiled function has no line"
     page = tables.breakdown_markdown(part)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from kernelscope.analysis.explain import again
-from kernelscope.cli import compare, profile, recorded, run
+from kernelscope.cli import compare, profile, report, run
 from kernelscope.reports import content
 from kernelscope.tracer.outside.errors import UsageError
 
@@ -42,7 +42,7 @@ def test_a_capture_on_either_side_decides():
 def test_two_runs_of_a_name_are_told_how_to_label_one(tmp_path, run_folder, recorder, option):
     paths = [run_folder(tmp_path / name, recorder=recorder, label="train") for name in "ab"]
     with pytest.raises(UsageError, match=option):
-        recorded.opened(paths)
+        report.named_runs(paths)
 
 
 @pytest.mark.parametrize(("recorder", "said"), [("profile", "profile each side three times"), (None, "--repeats 3 or more")])

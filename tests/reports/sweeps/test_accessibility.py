@@ -14,8 +14,8 @@ import pytest
 import kernelscope.analysis as ka
 from kernelscope.analysis.comparisons import sweeps
 from kernelscope.analysis.recordings import imported
-from kernelscope.cli import interactive
 from kernelscope.reports import html as pages
+from kernelscope.reports import interactive_parts
 from kernelscope.reports.sweeps import page as sweep_page
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def axe():
 def written(tmp_path, result, explained, shi):
     """One page of each kind, of recorded data."""
     trace = ka.read(CAPTURE)
-    parts = interactive.of_capture("pytorch", trace)
+    parts = interactive_parts.of_capture("pytorch", trace)
     result["explanations"] = [explained]
     result["cells"] = [{**row, "kind": "gemm", "library": "onednn"} for row in result["layers"]]
     pages.write_comparison(result, tmp_path / "comparison.html", parts)

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.accounting.breakdowns import tables
+from kernelscope.analysis.accounting.envelopes import envelopes
+from kernelscope.analysis.comparisons import opening
 from kernelscope.analysis.comparisons.comparison import compare
 from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.analysis.trace import TABLES
-from kernelscope.cli import recorded, sharing, warn
+from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports.export import markdown, sheets
-from kernelscope.tracer.version import VERSION
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.run import Run
-    from kernelscope.analysis.trace import Trace
-    from kernelscope.reports.export.sheets import Sheet
+from kernelscope.reports.export.sheets import Sheet
 
 # Of a comparison's tables, those that say something of a run alone
 _OF_A_RUN = ("summary", "fairness", "settings", "passes")
+
+
+_T = TypeVar("_T")
+
+
+class _Plain(Protocol):
+    def __call__(self, value: _T) -> _T: ...
+
+
+@dataclass(frozen=True)
+class Handling:
+    """What a command does with all that is exported. version: kernelscope's, which exports name.
+
+    plain, trace: return plain data and a Trace as they may be passed on. warn: tells warnings in the info of a capture.
+    """
+
+    version: str
+    plain: _Plain
+    trace: Callable[[Trace], Trace]
+    warn: Callable[[Mapping[str, Any]], None]
 
 
 class Source(Protocol):
@@ -45,29 +61,30 @@ class Source(Protocol):
         """Return its summary."""
 
 
-def source(path: Path, full_paths: bool = False) -> Source:
-    """Return what is named; raise EvidenceError when it is nothing that can be exported. full_paths: see sharing."""
+def source(path: Path, handling: Handling) -> Source:
+    """Return what is named; raise EvidenceError when it is nothing that can be exported."""
     path = archives.folder(path)
     kind = kind_of(path)
     if kind is Kind.SWEEP:
         raise EvidenceError(f"{path}: a sweep; `report` writes its tables as CSV and Parquet, or name one of its cells")
     if kind is Kind.IMPORT:
-        return Imported(path, full_paths)
+        return Imported(path, handling)
     if kind is Kind.COMPARISON:
-        return Comparison(path.parent if path.is_file() else path, full_paths)
+        return Comparison(path.parent if path.is_file() else path, handling)
     if kind in (Kind.RUN, Kind.RUNS):
-        return OneRun(path, full_paths)
-    return Capture(path, full_paths)
+        return OneRun(path, handling)
+    return Capture(path, handling)
 
 
-def _version() -> dict[str, Any]:
-    return {"kernelscope": VERSION}
-
-
-def _of_result(result: Mapping[str, Any]) -> dict[str, Any]:
+def _of_result(result: Mapping[str, Any], handling: Handling) -> dict[str, Any]:
     names = ("created", "mode", "batch", "device", "threads", "conditions")
     known = {name: result.get(name) for name in names}
-    return {**_version(), **known, "network": result["network"].get("name"), "sides": ", ".join(result["frameworks"])}
+    return {
+        "kernelscope": handling.version,
+        **known,
+        "network": result["network"].get("name"),
+        "sides": ", ".join(result["frameworks"]),
+    }
 
 
 def _side(run: Run) -> tuple[str, Trace]:
@@ -77,17 +94,17 @@ def _side(run: Run) -> tuple[str, Trace]:
 class Comparison:
     """A folder that `compare` wrote. Its tables need compare.json only."""
 
-    def __init__(self, folder: Path, full_paths: bool):
-        self._folder = folder
-        self._result = sharing.shareable(recorded.recorded_comparison([folder]) or {}, full_paths)
+    def __init__(self, folder: Path, handling: Handling):
+        self._folder, self._handling = folder, handling
+        self._result = handling.plain(opening.recorded_comparison([folder]) or {})
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
-        return _of_result(self._result)
+        return _of_result(self._result, self._handling)
 
     def traces(self) -> list[tuple[str, Trace]]:
         """See Source."""
-        return [_side(run) for run in recorded.opened([self._folder])[0]]
+        return [_side(run) for run in opening.runs([self._folder])[0]]
 
     def sheets(self) -> list[Sheet]:
         """See Source."""
@@ -102,20 +119,20 @@ class Comparison:
 class OneRun:
     """A run folder. It is made to be passed on, but reasons why something is missing name the folder itself."""
 
-    def __init__(self, path: Path, full_paths: bool):
-        self._run, self._full_paths = Run(path), full_paths
+    def __init__(self, path: Path, handling: Handling):
+        self._run, self._handling = Run(path), handling
 
     @cached_property
     def _result(self) -> dict[str, Any]:
-        return sharing.shareable(compare([self._run]), self._full_paths)
+        return self._handling.plain(compare([self._run]))
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        return sharing.shareable(tables(self._run.trace()), self._full_paths)
+        return self._handling.plain(envelopes(self._run.trace()))
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
-        return _of_result(self._result)
+        return _of_result(self._result, self._handling)
 
     def traces(self) -> list[tuple[str, Trace]]:
         """See Source."""
@@ -135,23 +152,23 @@ class OneRun:
 class Capture:
     """A capture as `import` takes it."""
 
-    def __init__(self, path: Path, full_paths: bool):
-        self._trace = sharing.shareable_trace(ka.read(path), full_paths)
-        warn.about(self._trace)
+    def __init__(self, path: Path, handling: Handling):
+        self._handling, self._trace = handling, handling.trace(ka.read(path))
+        handling.warn(self._trace.info)
 
     @cached_property
     def _record(self) -> dict[str, Any]:
         """What import.json would say, as far as reports need it."""
-        sizes = {name: len(getattr(self._trace, name)) for name in TABLES if len(getattr(self._trace, name))}
-        return {"info": self._trace.info, "sources": [], "devices": busy(self._trace), "tables": sizes}
+        tables = {name: len(getattr(self._trace, name)) for name in TABLES if len(getattr(self._trace, name))}
+        return {"info": self._trace.info, "sources": [], "devices": busy(self._trace), "tables": tables}
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        return tables(self._trace)
+        return envelopes(self._trace)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
-        return {**_version(), **self._record["info"].get("source", {})}
+        return {"kernelscope": self._handling.version, **self._record["info"].get("source", {})}
 
     def traces(self) -> list[tuple[str, Trace]]:
         """See Source."""
@@ -171,18 +188,18 @@ class Capture:
 class Imported(Capture):
     """A folder that `import` wrote: its breakdowns are there already."""
 
-    def __init__(self, path: Path, full_paths: bool):
-        self._imported, self._full_paths = imported.Imported(path), full_paths
-        warn.about_info(self._imported.record["info"])
+    def __init__(self, path: Path, handling: Handling):
+        self._imported, self._handling = imported.Imported(path), handling
+        handling.warn(self._imported.record["info"])
 
     @cached_property
     def _trace(self) -> Trace:  # type: ignore[override]
-        return sharing.shareable_trace(self._imported.trace(), self._full_paths)
+        return self._handling.trace(self._imported.trace())
 
     @cached_property
     def _record(self) -> dict[str, Any]:
-        return sharing.shareable(self._imported.record, self._full_paths)
+        return self._handling.plain(self._imported.record)
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        return sharing.shareable(self._imported.breakdowns(), self._full_paths)
+        return self._handling.plain(self._imported.breakdowns())

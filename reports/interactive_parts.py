@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kernelscope.analysis.device import ceilings
 from kernelscope.analysis.device.roofline import roofline
@@ -15,53 +15,53 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.timeline import over_time
 from kernelscope.analysis.timeline.flame import flame
 from kernelscope.analysis.timeline.lanes import timeline
-from kernelscope.cli.roofline import best_known
+from kernelscope.analysis.trace import Trace
 from kernelscope.reports import flame as flames
 from kernelscope.reports import over_time as lines
 from kernelscope.reports import timeline as timelines
-from kernelscope.reports.roofline import roofline as rooflines
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.run import Run
-    from kernelscope.analysis.trace import Trace
-    from kernelscope.reports.interactive import Interactive
+from kernelscope.reports.interactive import Interactive
+from kernelscope.reports.roofline import roofline as roofline_part
 
 Source = TypeVar("Source")
 Made = TypeVar("Made")
+Known = Callable[[Any], Any]  # what is known by now of the ceilings of a run's record
 Side = tuple[str, Mapping[str, Any] | str]  # its name, and what there is to draw or the reason why there is nothing
 
 
-def of_runs(runs: Sequence[Run]) -> list[Interactive]:
+def of_runs(runs: Sequence[Run], known: Known) -> list[Interactive]:
     """Return the parts of one run or of several side by side."""
-    return _of_runs([(run.name, run) for run in runs])
+    return _of_runs([(run.name, run) for run in runs], known)
 
 
-def beside(result: Mapping[str, Any], folder: Path) -> list[Interactive]:
+def beside(result: Mapping[str, Any], folder: Path, known: Known) -> list[Interactive]:
     """Return the parts of a recorded comparison, from the run folders beside it; of one that is gone, the reason."""
-    return _of_runs([(name, _tried(partial(_run, folder), name)) for name in result["frameworks"]])
+    return _of_runs([(name, _tried(partial(_run, folder), name)) for name in result["frameworks"]], known)
 
 
 def of_capture(name: str, trace: Trace) -> list[Interactive]:
     """Return the parts of an imported capture."""
+
     parts = _of_traces([(name, trace)])
     sampled = len(trace.samples) or len(trace.memory)
     return [*parts, *lines.over_time(_sides([(name, trace)], over_time.of_trace))] if sampled else parts
 
 
-def _of_runs(runs: Sequence[tuple[str, Run | str]]) -> list[Interactive]:
+def _of_runs(runs: Sequence[tuple[str, Run | str]], known: Known) -> list[Interactive]:
+
     traces = [(name, run if isinstance(run, str) else _tried(type(run).trace, run)) for name, run in runs]
     both = [(run, trace) for (_, run), (_, trace) in zip(runs, traces, strict=True)]
     sampled = [run if isinstance(run, str) else over_time.of_run(run, trace) for run, trace in both]
     names = [name for name, _ in runs]
-    return [*_of_traces(traces), *_rooflines(names, both), *lines.over_time(list(zip(names, sampled, strict=True)))]
+    return [*_of_traces(traces), *_rooflines(names, both, known), *lines.over_time(list(zip(names, sampled, strict=True)))]
 
 
-def _rooflines(names: Sequence[str], both: Sequence[tuple[Run | str, Trace | str]]) -> list[Interactive]:
+def _rooflines(names: Sequence[str], both: Sequence[tuple[Run | str, Trace | str]], known: Known) -> list[Interactive]:
     """Return the rooflines of runs of which one has ceilings; nothing where none has."""
+
     if not any(has_ceilings(run) for run, _ in both if not isinstance(run, str)):
         return []
-    made = [_tried(_roofline, pair) for pair in both]
-    return [rooflines(list(zip(names, made, strict=True)))]
+    made = [_tried(partial(_roofline, known), pair) for pair in both]
+    return [roofline_part(list(zip(names, made, strict=True)))]
 
 
 def has_ceilings(run: Run) -> bool:
@@ -70,20 +70,23 @@ def has_ceilings(run: Run) -> bool:
     return isinstance(record, dict) and bool(record.get("copies") or record.get("products"))
 
 
-def _roofline(pair: tuple[Run | str, Trace | str]) -> dict[str, Any]:
+def _roofline(known: Known, pair: tuple[Run | str, Trace | str]) -> dict[str, Any]:
+
     run, trace = pair
     if isinstance(run, str) or isinstance(trace, str):
         raise EvidenceError(run if isinstance(run, str) else str(trace))
-    known = ceilings.of_record(best_known(run.record["ceilings"]), "run.json") if has_ceilings(run) else None
-    return roofline(trace, "kernel", known).as_dict()
+    against = ceilings.of_record(known(run.record["ceilings"]), "run.json") if has_ceilings(run) else None
+    return roofline(trace, "kernel", against).as_dict()
 
 
 def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
+
     return [timelines.timeline(_sides(traces, timeline)), flames.flame(_sides(traces, flame))]
 
 
 def _run(folder: Path, name: str) -> Run:
     """Open a run folder beside a comparison; raise EvidenceError where there is none."""
+
     # compare.json may be somebody else's: no name in it leads out of its folder
     if Path(name).name != name or kind_of(folder / name) is not Kind.RUN:
         raise EvidenceError("its run folder is not beside the comparison")
@@ -96,6 +99,7 @@ def _sides(sources: Sequence[tuple[str, Source | str]], make: Callable[[Source],
 
 def _tried(make: Callable[[Source], Made], source: Source) -> Made | str:
     """Return what `make` makes of a source, or why the evidence does not allow it."""
+
     try:
         return make(source)
     except EvidenceError as error:

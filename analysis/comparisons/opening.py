@@ -1,0 +1,42 @@
+"""What a report is made of: a comparison as it was recorded, or runs, those of comparisons included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelscope.analysis.comparisons.comparison import SCHEMA
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace.records import read_object
+
+
+def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
+    """Return the comparison that the only path names, as `compare` wrote it; None when runs are named."""
+    if len(paths) > 1 or kind_of(paths[0]) is not Kind.COMPARISON:
+        return None
+    file = paths[0] if paths[0].is_file() else paths[0] / COMPARISON
+    result = read_object(file)
+    name, _, newest = SCHEMA.rpartition("/")
+    kind, _, version = str(result.get("schema")).rpartition("/")
+    if kind != name or not version.isdigit():
+        raise EvidenceError(f"{file}: not a comparison; name a folder that `run` or `compare` wrote")
+    if int(version) > int(newest):
+        raise EvidenceError(f"{file}: written in schema {version}, this version reads up to {newest}; upgrade kernelscope")
+    return result
+
+
+def runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
+    """Return the runs in these folders, those of comparisons among them included, and which frameworks were left out of these."""
+    found: list[Run] = []
+    left_out: list[dict[str, Any]] = []
+    for path in paths:
+        if kind_of(path) is Kind.COMPARISON:
+            recorded = read_object(path / COMPARISON)
+            found += [Run(path / name) for name in recorded["frameworks"]]
+            left_out += recorded.get("left_out", [])
+        else:
+            found.append(Run(path))
+    return found, left_out
