@@ -1,16 +1,44 @@
 """Tests of what profiles a script, with stand-ins for libraries: run under Python 3.6 and by pytest."""
 
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import types
 import unittest
 from unittest import mock
 
+from kernelscope import tracer
 from kernelscope.tracer.inside.frameworks.compilations import Compilations
 from kernelscope.tracer.inside.frameworks.jax.scopes import Scopes
 from kernelscope.tracer.inside.profiling.inputs import Inputs
 from kernelscope.tracer.inside.ranges import Recorder
+
+_STARTING = """
+import importlib.util, sys, types
+sys.modules["kernelscope"] = types.ModuleType("kernelscope")
+sys.modules["kernelscope"].__path__ = []
+before = set(sys.modules)
+place = sys.argv[1]
+name, file = "kernelscope.tracer", place + "/__init__.py"
+spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[place])
+sys.modules[name] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from kernelscope.tracer.inside.profiling import imports
+from kernelscope.tracer.inside import frameworks
+print(" ".join({"typing", "json", "ctypes", "kernelscope.tracer.inside.ranges"} & (set(sys.modules) - before)))
+"""
+
+
+class StartTest(unittest.TestCase):
+    """What every process pays that a profiled script starts."""
+
+    def test_little_is_loaded_until_a_framework_is(self):
+        """The annotations, the watcher of imports and the frameworks' descriptors need none of these."""
+        place = os.path.dirname(tracer.__file__)
+        found = subprocess.check_output([sys.executable, "-S", "-E", "-c", _STARTING, place])
+        self.assertEqual(found.strip(), b"")
 
 
 class InputsTest(unittest.TestCase):

@@ -29,7 +29,7 @@ _PLACE = (("device", "device_id", "I"), ("context", "context_id", "I"), ("stream
 _TIMES = (("start_ns", "start", "Q"), ("end_ns", "end", "Q"))
 _GRAPH = (("graph_node", "graph_node_id", "Q"), ("graph", "graph_id", "I"))
 _CORRELATION = (("correlation", "correlation_id", "I"),)
-TABLES = {
+TABLES: Dict[str, Any] = {
     "kernels": (b"KERN",) + _TIMES + (
         ("queued_ns", "queued", "Q"), ("submitted_ns", "submitted", "Q"), ("completed_ns", "completed", "Q"),
         ("name", "name", TEXT),
@@ -93,7 +93,7 @@ _FEW = ("devices", "overheads")
 _LARGEST = {"B": 0xFF, "H": 0xFFFF, "I": 0xFFFFFFFF, "i": 0x7FFFFFFF, "Q": 0xFFFFFFFFFFFFFFFF, "q": 0x7FFFFFFFFFFFFFFF}
 
 
-def layout() -> List[Any]:
+def layout() -> Dict[Any, Any]:
     """Return for HEAD: tag -> {"table", "columns": [[name, code], ...]}."""
     described = {}
     for table, (tag, *columns) in TABLES.items():
@@ -111,7 +111,7 @@ def json_block(tag: Any, value: Any) -> bytes:
     return block(tag, 1, json.dumps(value, sort_keys=True).encode("ascii"))
 
 
-class Texts(dict):
+class Texts(dict):  # type: ignore[type-arg]
     """Text -> number. `written` is the block with those that are new since it was last asked for."""
 
     def __init__(self) -> None:
@@ -139,12 +139,12 @@ class Texts(dict):
 class Encoder(object):
     """Turns records into blocks. counts: rows by table; unknown: records by kind that no table takes; failed: by table."""
 
-    def __init__(self, function_name: Optional[str] = None) -> None:
+    def __init__(self, function_name: Optional[Callable[..., Any]] = None) -> None:
         """function_name: (kind, callback id) -> the function's name or None, asked once for each."""
         self.texts = Texts()
-        self.counts = collections.Counter()
-        self.unknown = collections.Counter()
-        self.failed = collections.Counter()
+        self.counts: Any = collections.Counter()
+        self.unknown: Any = collections.Counter()
+        self.failed: Any = collections.Counter()
         self._function_name = function_name
         self._functions: Set[Any] = set()
         self._plans: Dict[Any, Any] = {}
@@ -152,7 +152,7 @@ class Encoder(object):
         for table, (_, *columns) in TABLES.items():
             self._packers[table] = struct.Struct("<" + "".join("I" if code == TEXT else code for _, _, code in columns))
 
-    def encode(self, records: Any) -> str:
+    def encode(self, records: Any) -> bytes:
         """Return the blocks of the records of one buffer, whatever their kinds and order."""
         groups = collections.defaultdict(list)
         for record in records:
@@ -229,7 +229,7 @@ class Encoder(object):
         return written + block(TABLES[table][0], count, content)
 
 
-def _from_attributes(wanted: Any, kind: str) -> Callable[..., Any]:
+def _from_attributes(wanted: Any, kind: Any) -> Callable[..., Any]:
     """Return a function from records to columns, for classes whose attributes are quick (cupti-python 13.2 and later)."""
     present = [attribute for attribute, _ in wanted if hasattr(kind, attribute)]
     get = operator.attrgetter(*present)
@@ -241,7 +241,7 @@ def _from_attributes(wanted: Any, kind: str) -> Callable[..., Any]:
     return columns
 
 
-def _from_bytes(wanted: Any, described: Dict[str, Any]) -> Callable[..., Any]:
+def _from_bytes(wanted: Any, described: Any) -> Callable[..., Any]:
     """Return the same for classes over numpy records (cupti-python up to 13.0), where each attribute costs microseconds.
 
     The record's bytes are taken whole, and read by the offsets of its own description. A text is asked for once for each
@@ -271,7 +271,7 @@ def _from_bytes(wanted: Any, described: Dict[str, Any]) -> Callable[..., Any]:
     return columns
 
 
-def _code(described: Dict[str, Any]) -> Any:
+def _code(described: Any) -> Any:
     """Return struct's code of a numpy number."""
     return {"i": "bhiq", "u": "BHIQ"}[described.kind][{1: 0, 2: 1, 4: 2, 8: 3}[described.itemsize]]
 
@@ -285,7 +285,7 @@ def _one_by_one(wanted: Any) -> Callable[..., Any]:
     return columns
 
 
-def _value(record: Any, attribute: Any, code: int) -> Any:
+def _value(record: Any, attribute: Any, code: Any) -> Any:
     try:
         value = operator.attrgetter(attribute)(record)
     except AttributeError:

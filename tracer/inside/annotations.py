@@ -6,15 +6,19 @@ three are then functions of the interpreter's own. `record` and `listen` put the
 
 import functools
 import threading
-from typing import Any, Callable, Optional
 
-from kernelscope.tracer.inside.ranges import Recorder
+MYPY = False  # typing is not imported by every process that starts
+if MYPY:
+    from typing import Any, Callable, Dict, Optional
 
-_NOTHING = "".format
+    from kernelscope.tracer.inside.ranges import Recorder
+
+
+_NOTHING: "Any" = "".format
 _MOST_KNOWN = 1000
-_recorder = None
-_open = {}  # thread -> [(annotation, number of its range)], innermost last
-_stepped = None
+_recorder: "Any" = None
+_open: "Dict[Any, Any]" = {}  # thread -> [(annotation, number of its range)], innermost last
+_stepped: "Any" = None
 
 
 class Annotation(object):
@@ -28,7 +32,7 @@ class Annotation(object):
     def __init__(self, name: str) -> None:
         self.name = " ".join(str(name).split())  # a line's end would end a line of the records
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
+    def __call__(self, function: "Callable[..., Any]") -> "Any":
         """Decorate a function."""
         return _around(self, function)
 
@@ -41,17 +45,17 @@ class step(object):  # noqa: N801  used like a function, as in nvtx
     __enter__ = _NOTHING
     __exit__ = _NOTHING
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
+    def __call__(self, function: "Callable[..., Any]") -> "Any":
         """Decorate the function that is one step."""
         return _around(self, function)
 
 
-class _Known(dict):
+class _Known(dict):  # type: ignore[type-arg]
     """The annotation of each name, made when it is first asked for; of most of them, should a program make up ever new names."""
 
     __slots__ = ()
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> "Any":
         made = Annotation(name)
         if len(self) < _MOST_KNOWN:
             self[name] = made
@@ -70,41 +74,42 @@ def mark(name: str) -> None:
             pass
 
 
-def record(recorder: Recorder) -> None:
+def record(recorder: "Optional[Recorder]") -> None:
     """Open ranges in this ranges.Recorder from now on; None for none."""
     global _recorder, _open
     _recorder, _open = recorder, {}
-    Annotation.__enter__ = _NOTHING if recorder is None else _enter
-    Annotation.__exit__ = _NOTHING if recorder is None else _leave
+    made: "Any" = Annotation
+    made.__enter__ = _NOTHING if recorder is None else _enter
+    made.__exit__ = _NOTHING if recorder is None else _leave
 
 
-def listen(stepped: Optional[Callable[[], None]]) -> None:
+def listen(stepped: "Optional[Callable[[], None]]") -> None:
     """Call this function at the end of each step that the script marks; None for none."""
     global _stepped
     _stepped = stepped
     step.__exit__ = _NOTHING if stepped is None else _end_step
 
 
-def _around(context: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+def _around(context: "Any", function: "Callable[..., Any]") -> "Callable[..., Any]":
     @functools.wraps(function)
-    def around(*arguments: Any, **keywords: Any) -> Any:
+    def around(*arguments: "Any", **keywords: "Any") -> "Any":
         with context:
             return function(*arguments, **keywords)
 
     return around
 
 
-def _enter(annotation: Any) -> None:
+def _enter(annotation: "Any") -> None:
     number = _recorder.push("annotation", annotation.name)
     _open.setdefault(threading.get_ident(), []).append((annotation, number))
 
 
-def _leave(annotation: Any, kind: Any, error: Any, trace: Any) -> None:
+def _leave(annotation: "Any", kind: "Any", error: "Any", trace: "Any") -> None:
     opened = _open.get(threading.get_ident())
     if opened and opened[-1][0] is annotation:  # else it was entered before ranges were recorded
         _recorder.close(opened.pop()[1])
 
 
-def _end_step(marked: Callable[[], None], kind: Any, error: Any, trace: Any) -> None:
+def _end_step(marked: "Callable[[], None]", kind: "Any", error: "Any", trace: "Any") -> None:
     if kind is None:
         _stepped()

@@ -43,7 +43,8 @@ def best_seconds(action: Callable[[], Any], sync: Callable[[], Any]) -> float:
     """Return the shortest time of one `action`, each sample being as many of them as last SAMPLE_SECONDS."""
     action()
     sync()
-    times, limit, count = [], time.perf_counter() + ITEM_SECONDS, 1
+    times: List[float] = []
+    limit, count = time.perf_counter() + ITEM_SECONDS, 1
     while len(times) < LEAST_SAMPLES or time.perf_counter() < limit:
         start = time.perf_counter()
         for _ in range(count):
@@ -62,11 +63,11 @@ def best_seconds(action: Callable[[], Any], sync: Callable[[], Any]) -> float:
 class Framework(object):
     """What is asked of a framework: one subclass each, imported when it is made."""
 
-    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:
+    def copy(self, size: int) -> Any:
         """Return a function that copies a buffer of so many bytes on the device, and what it is called."""
         raise NotImplementedError
 
-    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:
+    def product(self, dtype: str, size: int) -> Any:
         """Return a function that multiplies two square matrices of a type of DTYPES, and what it is called."""
         raise NotImplementedError
 
@@ -85,11 +86,11 @@ class Numpy(Framework):
             raise RuntimeError("numpy runs on the processor only, and this framework offers no product to be timed")
         self.numpy = importlib.import_module("numpy")
 
-    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def copy(self, size: int) -> Any:  # noqa: D102
         source, target = self.numpy.ones(size // 4, "float32"), self.numpy.ones(size // 4, "float32")
         return lambda: self.numpy.copyto(target, source), "numpy.copyto"
 
-    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def product(self, dtype: str, size: int) -> Any:  # noqa: D102
         if dtype != "f32":
             raise RuntimeError("numpy multiplies no matrices of this type with a library")
         left, right = (self.numpy.ones((size, size), "float32") for _ in range(2))
@@ -106,12 +107,12 @@ class Torch(Framework):
             self.torch.set_num_threads(threads)
         self.device = device
 
-    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def copy(self, size: int) -> Any:  # noqa: D102
         source = self.torch.ones(size // 4, dtype=self.torch.float32, device=self.device)
         target = self.torch.empty_like(source)
         return lambda: target.copy_(source), "torch.Tensor.copy_"
 
-    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def product(self, dtype: str, size: int) -> Any:  # noqa: D102
         torch = self.torch
         if self.device == "cuda":
             # ask for what is measured: the state of the user's program is another one's
@@ -144,7 +145,7 @@ class TensorFlow(Framework):
         self.device = "/GPU:0" if device == "cuda" else "/CPU:0"
         self.last: Any = None
 
-    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def copy(self, size: int) -> Any:  # noqa: D102
         with self.tensorflow.device(self.device):
             source = self.tensorflow.ones([size // 4])
 
@@ -154,7 +155,7 @@ class TensorFlow(Framework):
 
         return deep_copy, "tf.raw_ops.DeepCopy"
 
-    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def product(self, dtype: str, size: int) -> Any:  # noqa: D102
         tensorflow = self.tensorflow
         if self.device != "/CPU:0":
             tensorflow.config.experimental.enable_tensor_float_32_execution(dtype == "tf32")
@@ -185,11 +186,11 @@ class MXNet(Framework):
         self.mxnet = importlib.import_module("mxnet")
         self.context = self.mxnet.gpu(0) if device == "cuda" else self.mxnet.cpu()
 
-    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def copy(self, size: int) -> Any:  # noqa: D102
         source, target = (self.mxnet.nd.ones((size // 4,), ctx=self.context) for _ in range(2))
         return lambda: source.copyto(target), "mx.nd.NDArray.copyto"
 
-    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def product(self, dtype: str, size: int) -> Any:  # noqa: D102
         if dtype == "bf16":
             raise RuntimeError("MXNet's dot takes no bfloat16")
         kind = dict(DTYPES)[dtype]
@@ -217,12 +218,12 @@ class Jax(Framework):
     def _made(self, *shape: Any, **kind: Any) -> Any:
         return self.jax.device_put(self.numpy.ones(shape, **kind), self.device)
 
-    def copy(self, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def copy(self, size: int) -> Any:  # noqa: D102
         source = self._made(size // 4, dtype="float32")
         scaled = self.jax.jit(lambda x: x * 2)
         return self._kept(lambda: scaled(source)), "jax.jit(x * 2)"
 
-    def product(self, dtype: str, size: int) -> Tuple[Callable[[], Any], str]:  # noqa: D102
+    def product(self, dtype: str, size: int) -> Any:  # noqa: D102
         precision = {"f32": "highest", "tf32": "tensorfloat32"}.get(dtype) if self.device.platform != "cpu" else None
         left, right = (self._made(size, size, dtype=dict(DTYPES)[dtype]) for _ in range(2))
         multiply = self.jax.jit(lambda x, y: self.numpy.dot(x, y, precision=precision))
@@ -255,14 +256,14 @@ def made(name: str, device: str, threads: Optional[int]) -> Any:
     return FRAMEWORKS[name](device, threads)
 
 
-def memmove(size: int, threads: Optional[int]) -> Tuple[Callable[..., Any], str]:
+def memmove(size: int, threads: int) -> Tuple[Callable[..., Any], str]:
     """Return a function that copies a buffer by memmove, a part in each thread, and what it is called."""
     source, target = ctypes.create_string_buffer(size), ctypes.create_string_buffer(size)
     ctypes.memset(source, 1, size)
     part = -(-size // threads)
     pieces = [(ctypes.addressof(target) + at, ctypes.addressof(source) + at, min(part, size - at)) for at in range(0, size, part)]
 
-    def copy() -> Tuple[Callable[[], Any], str]:
+    def copy() -> Any:
         workers = [threading.Thread(target=ctypes.memmove, args=piece) for piece in pieces[1:]]
         for worker in workers:
             worker.start()
@@ -274,11 +275,11 @@ def memmove(size: int, threads: Optional[int]) -> Tuple[Callable[..., Any], str]
     return copy, "memmove" if threads == 1 else "memmove in %d threads" % threads
 
 
-def copies(framework: str, device: str, threads: Optional[int], unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
+def copies(framework: Any, device: str, threads: Optional[int], unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
     """Return the best copy of each size."""
     found = []
     for size in COPY_BYTES:
-        makers = [(lambda size=size: framework.copy(size), framework.sync)]
+        makers: List[Any] = [(lambda size=size: framework.copy(size), framework.sync)]
         if device == "cpu":
             makers += [(lambda size=size, n=n: memmove(size, n), lambda: None) for n in sorted({1, threads or 1})]
         rates = []
@@ -295,7 +296,7 @@ def copies(framework: str, device: str, threads: Optional[int], unavailable: Dic
     return found
 
 
-def products(framework: str, device: str, unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
+def products(framework: Any, device: str, unavailable: Dict[str, str]) -> List[Dict[str, Any]]:
     """Return the best product of each type that the framework multiplies."""
     found = []
     for dtype, _ in DTYPES:
@@ -327,7 +328,7 @@ def _reason(error: Exception) -> str:
     return ("%s: %s" % (type(error).__name__, said))[:200]
 
 
-def waiting() -> Optional[Tuple[int, int]]:
+def waiting() -> Optional[List[int]]:
     """Return for how long the main thread ran and was kept waiting for a processor so far, in ns; None where nothing tells."""
     try:
         with open("/proc/self/schedstat") as file:
@@ -371,9 +372,9 @@ def measure(name: str, device: str, threads: Optional[int]) -> Dict[str, Any]:
     """Return the ceilings of a framework on a device, as OUT.json holds them."""
     start = time.perf_counter()
     before, used_before = waiting(), used()
-    unavailable = {}
+    unavailable: Dict[Any, Any] = {}
     framework = made(name, device, threads)
-    result = {"products": products(framework, device, unavailable)}
+    result: Dict[str, Any] = {"products": products(framework, device, unavailable)}
     result["copies"] = copies(framework, device, threads, unavailable)
     result.update(unavailable=unavailable, device_name=framework.device_name(), waited=share_waited(before, waiting()))
     result["others"] = share_of_others(used_before, used())

@@ -48,7 +48,7 @@ class Child(object):
         self.line_profiler: Any = None
         self.tracing = False
         self.cupti: Any = None
-        self.replayed = (None, None)  # the layer that was replayed last, and what runs it
+        self.replayed: Any = (None, None)  # the layer that was replayed last, and what runs it
 
     def build(self) -> None:
         """Import the framework, build the program with the canonical weights and attach what this pass records."""
@@ -189,7 +189,8 @@ class Child(object):
 
     def warm_up(self) -> Dict[str, Any]:
         """Run steps until their time has settled, at least as many as asked for; then start what records operators."""
-        minimum, start, times = self.spec["warmup"], time.time(), []
+        times: List[int] = []
+        minimum, start = self.spec["warmup"], time.time()
         limit, seconds = max(minimum, steady.LIMIT if minimum else 0), self.spec.get("warmup_s", WARMUP_S)
         while not steady.settled(times, minimum) and len(times) < limit and time.time() - start < seconds:
             left_s = seconds - (time.time() - start)
@@ -297,7 +298,7 @@ def program_class(framework: str, path: Optional[str], devices: int = 1) -> Any:
 def _own_program(path: str) -> Any:
     """Return the class Program of a user's file."""
     name = os.path.splitext(os.path.basename(path))[0]
-    found = importlib.util.spec_from_file_location("variant_" + name, path)
+    found: Any = importlib.util.spec_from_file_location("variant_" + name, path)
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     try:

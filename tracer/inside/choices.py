@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Set
 CHOICES = ("precision", "layout", "autotune")  # None is the framework's own default
 
 
-class Options(dict):
+class Options(dict):  # type: ignore[type-arg]
     """The options of a program, as a dictionary that remembers which keys were looked up."""
 
     def __init__(self, values: Dict[str, Any]) -> None:

@@ -18,11 +18,11 @@ def anchor() -> Dict[str, int]:
     oneDNN's verbose lines and some profilers stamp the wall clock; a pair of readings ties them to our clock. The tightest
     of several attempts is kept, so that being descheduled between the two reads does no harm.
     """
-    best = None
+    best: Dict[str, int] = {}
     for _ in range(7):
         before = now_ns()
         wall = int(time.time() * 1e9)
         after = now_ns()
-        if best is None or after - before < best["uncertainty_ns"]:
+        if not best or after - before < best["uncertainty_ns"]:
             best = {"monotonic_ns": (before + after) // 2, "wall_ns": wall, "uncertainty_ns": after - before}
     return best

@@ -2,7 +2,7 @@
 
 import ctypes
 import uuid
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 MOST = 64
 
@@ -22,9 +22,9 @@ def seen() -> List[Dict[str, Any]]:
         return []
 
 
-def _device(driver: Any, index: int) -> Optional[Dict[str, Any]]:
+def _device(driver: Any, index: int) -> Dict[str, Any]:
     device = ctypes.c_int()
-    found = {"index": index, "uuid": None, "pci": None}
+    found: Dict[str, Any] = {"index": index, "uuid": None, "pci": None}
     if driver.cuDeviceGet(ctypes.byref(device), index):
         return found
     address = ctypes.create_string_buffer(64)

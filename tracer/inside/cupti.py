@@ -81,7 +81,7 @@ class Cupti(object):
         self.path = os.path.join(folder, FILE)
         self.graphs = graphs
         self.latency = latency
-        self.kinds: Dict[str, int] = {}
+        self.kinds: Dict[str, Any] = {}
         self.versions: Dict[str, Any] = {}
         self.errors: List[str] = []
         self.dropped = 0
@@ -122,7 +122,7 @@ class Cupti(object):
         self._quietly("activity_flush_all", 0)
         self._tail(DURING)
 
-    def stop(self) -> Dict[str, Any]:
+    def stop(self) -> Optional[Dict[str, Any]]:
         """Stop recording and close the file. Returns the report for child.json: what was recorded, what was lost, and why."""
         if self._subscriber is None or os.getpid() != self._process:
             return None
@@ -360,7 +360,7 @@ def without_device() -> Optional[str]:
     return "CUDA finds no device (error %d); check nvidia-smi and CUDA_VISIBLE_DEVICES" % (status or _NO_DEVICE)
 
 
-def _reason(package: Any, error: Any) -> str:
+def _reason(package: Any, error: Any) -> Optional[str]:
     """Return in one line what an exception of cupti-python means and what helps."""
     text = str(error).split("\n")[0]
     status = getattr(error, "status", None)
@@ -400,12 +400,12 @@ def _versions() -> Dict[str, str]:
 
 def _function_names(package: Any) -> Callable[..., Any]:
     """Return a function from (activity kind, callback id) to the name of the CUDA function, or None."""
-    names = {
+    names: Dict[Any, Any] = {
         _RUNTIME_CALL: getattr(package, "runtime_api_trace_cbid", None) or getattr(package, "RuntimeApiTraceCbid", None),
         None: getattr(package, "driver_api_trace_cbid", None) or getattr(package, "DriverApiTraceCbid", None),
     }
 
-    def name(kind: Any, number: int) -> str:
+    def name(kind: Any, number: int) -> Optional[str]:
         try:
             return names[kind if kind == _RUNTIME_CALL else None](number).name
         except (TypeError, ValueError):

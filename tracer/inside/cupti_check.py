@@ -101,7 +101,7 @@ def _load_module(cuda: Any, module: Any) -> None:
                 raise
 
 
-def _launch_graph(cuda: Any, stream: Any, launch: Callable[..., Any]) -> None:
+def _launch_graph(cuda: Any, stream: Any, launch: Any) -> None:
     graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
     cuda.cuStreamBeginCapture_v2(stream, _STREAM_CAPTURE_MODE_THREAD_LOCAL)
     for _ in range(GRAPH_KERNELS):
@@ -155,7 +155,7 @@ def record(program: str, folder: str) -> Dict[str, Any]:
     return {"program": program, "expected": expected, "exact": program == "driver", "report": collector.stop()}
 
 
-def read_rows(path: str, table: str) -> List[Dict[str, Any]]:
+def read_rows(path: str, table: str) -> List[Dict[Any, Any]]:
     """Return the rows of one table as dictionaries: a reader of nothing but Python's own library, for small files."""
     found, place = [], len(activity_records.MAGIC)
     tag, *columns = activity_records.TABLES[table]

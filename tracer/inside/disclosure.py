@@ -43,7 +43,7 @@ _SHORTEST = 8  # characters of a secret that is looked for in files: shorter one
 
 def recorded(
     variables: Mapping[str, str], chosen: Optional[Mapping[str, str]] = None, full_paths: bool = False
-) -> Dict[str, Optional[str]]:
+) -> Dict[str, str]:
     """Return the variables that may be written down and are set, and those that the user chose for this run.
 
     Of a chosen variable whose name looks like that of a secret only the name is written down.
@@ -127,7 +127,8 @@ class Hiding(object):
     def __init__(self, full_paths: bool = False, known: Iterable[str] = (), shapes: bool = True) -> None:
         spelled = {form for value in known for form in (value, value.replace("\\", "\\\\").replace('"', '\\"'))}
         self._known = sorted(spelled, key=lambda value: (-len(value), value))
-        names, folders = ([], []) if full_paths else (users(), homes())
+        names: List[str] = [] if full_paths else users()
+        folders: List[str] = [] if full_paths else homes()
         nobodys = [home for home in folders if os.path.basename(home) not in names]
         self._own = [rule for home in folders for rule in _of_home(home, home in nobodys)] + [_of_user(name) for name in names]
         self._nobodys = [home.encode("utf8", "surrogateescape") + b"/" for home in nobodys]
@@ -153,7 +154,7 @@ class Hiding(object):
             return {self.of(key): self.of(content) for key, content in value.items()}
         return [self.of(content) for content in value] if isinstance(value, (list, tuple)) else value
 
-    def needed(self, content: bytes) -> bool:
+    def needed(self, content: Any) -> bool:
         """Return whether bytes may hold anything that is taken out but for the look of secrets."""
         needles = [needle for needle, _, _ in self._rules] + self._known
         return any(content.find(needle.encode("utf8", "surrogateescape")) >= 0 for needle in needles)
@@ -171,7 +172,7 @@ class Hiding(object):
         return content
 
 
-def _of_home(home: str, nobodys: str) -> Iterator[Any]:
+def _of_home(home: str, nobodys: bool) -> Iterator[Any]:
     """Yield the rules for a home folder, as it is spelled; see _OTHERS.
 
     nobodys: its name is no person's, as that of /root and /tmp: no letter may stand before it, as in /var/tmp and names of XLA.
@@ -181,12 +182,12 @@ def _of_home(home: str, nobodys: str) -> Iterator[Any]:
         yield spelled, re.escape(spelled) + (_NO_LETTER.format(re.escape(spelled)) if nobodys else "") + _ENDS, "~"
 
 
-def _slashes(found: Match[str]) -> str:
+def _slashes(found: Match[bytes]) -> bytes:
     """Return the same path as ~, as long as what was found."""
     return b"~" + b"/" * (len(found[0]) - 1)
 
 
-def _at_beginnings(content: bytes, home: str) -> bytes:
+def _at_beginnings(content: bytes, home: bytes) -> bytes:
     """Return bytes without a home folder that is nobody's where protobuf's texts begin.
 
     Before each stands its length, which may be a letter.
@@ -207,7 +208,7 @@ def _of_user(name: str) -> Tuple[Any, str, str]:
     return name, literal + "(?:%s)" % "|".join(place.format(literal) for place in places), "~"
 
 
-def _hidden(found: Match[str]) -> str:
+def _hidden(found: Any) -> Any:
     """Return what stands in the place of what looks like a secret; without a digit it is words joined by hyphens."""
     group = "v" if "v" in found.re.groupindex else 0
     if group == 0 and not any(letter.isdigit() for letter in found[0]):

@@ -15,7 +15,7 @@ import os
 import platform
 import struct
 import sys
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 _R_X86_64_JUMP_SLOT = 7
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, align, entry size
@@ -24,7 +24,7 @@ _RELOCATION = struct.Struct("<QQq")
 _SHT_RELA, _SHT_DYNSYM = 4, 11
 
 
-def mappings() -> Iterator[Tuple[int, int, str, int, str]]:
+def mappings() -> List[Tuple[int, int, str, int, str]]:
     """Return [(start, end, permissions, offset, path)] of the process's memory that comes from files."""
     found = []
     with open("/proc/self/maps") as maps:
@@ -44,7 +44,7 @@ def loaded(fragment: str) -> Optional[str]:
     return paths[0] if paths else None
 
 
-def call_slots(path: str) -> Dict[str, List[int]]:
+def call_slots(path: str) -> Dict[str, int]:
     """Return {symbol: offset of its slot from the library's base address} of an ELF file; empty for what is no such file."""
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -54,7 +54,7 @@ def call_slots(path: str) -> Dict[str, List[int]]:
             data.close()
 
 
-def _call_slots(data: bytes) -> Dict[str, List[int]]:
+def _call_slots(data: Any) -> Dict[str, int]:
     if data[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian
         return {}
     (table,) = struct.unpack_from("<Q", data, 0x28)

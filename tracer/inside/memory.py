@@ -8,7 +8,7 @@ def resident(processes: Any = ("self",)) -> Dict[str, Optional[int]]:
 
     processes: ids, or "self". Pages that several of them share count once for each; the sum of peaks is that of each one's own.
     """
-    found = {}
+    found: Dict[Any, Any] = {}
     for process in processes:
         for name, size in _of(process).items():
             found[name] = found.get(name, 0) + size

@@ -1,6 +1,6 @@
 """What a run consists of: its passes, their order, and what children are given. Shared by all that start children."""
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 PASSES = ("check", "clean", "layers", "kernels", "lines")
 REPEATED = ("clean", "kernels")  # times are compared: the clean pass for its interval, the kernels one to choose among
@@ -68,7 +68,7 @@ def windows(steps: int) -> List[int]:
     return [WINDOW_STEPS] * whole + ([rest] if rest else [])
 
 
-def window(planned: List[int], number: int, measured_ns: int, name: str, steady: bool) -> int:
+def window(planned: List[int], number: int, measured_ns: float, name: str, steady: bool) -> int:
     """Return the number of steps of the next window, the one of this number; 0 when the pass of this name has had enough.
 
     planned: as `windows` gives them. measured_ns: what the steps before took, of a side on average.
@@ -79,7 +79,7 @@ def window(planned: List[int], number: int, measured_ns: int, name: str, steady:
     return WINDOW_STEPS if more else 0
 
 
-def child_variables(environ: Dict[str, str], threads: Optional[int], device: str, steady: bool = False) -> Dict[str, str]:
+def child_variables(environ: Mapping[str, str], threads: Optional[int], device: str, steady: bool = False) -> Dict[str, str]:
     """Return the environment that every child starts from: `environ` without what redirects imports, with what was asked for."""
     variables = {name: value for name, value in environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     variables.update({"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"})

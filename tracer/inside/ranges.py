@@ -136,8 +136,18 @@ class Recorder(object):
     def ranged(
         self, function: Callable[..., Any], category: str, name: str, phase: str, layer: Optional[str] = None
     ) -> Callable[..., Any]:
-        """Return the function with a range around each call, under the function's own name and documentation."""
-        return functools.wraps(function)(self.around(category, name, phase, layer)(function))
+        """Return the function with a range around each call; no step may end within it."""
+        push, pop = self.push, self.pop
+
+        @functools.wraps(function)
+        def inside(*arguments: Any, **keywords: Any) -> Any:
+            push(category, name, layer, phase)
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                pop()
+
+        return inside
 
     def around(self, category: str, name: str, phase: str, layer: Optional[str] = None) -> Callable[..., Any]:
         """Return what puts a range around each call of a function; a step may end within the call."""

@@ -21,7 +21,7 @@ class RunRecord(object):
         self.folder = str(folder)
         self.scrubber = scrubber
         created = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0).isoformat()
-        self.record = {
+        self.record: Dict[str, Any] = {
             "schema": RUN_SCHEMA, "created": created, "complete": False, "reason": "the run did not come to its end",
             "passes": {}, "unavailable": {},
         }  # fmt: skip

@@ -11,7 +11,7 @@ import mmap
 import os
 import shutil
 import zlib
-from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence, Union
 
 from kernelscope.tracer.inside import disclosure
 
@@ -37,12 +37,12 @@ class Scrubber(object):
         """Return plain data, as of JSON, as it may be written down."""
         return self._small.of(value)
 
-    def folder(self, folder: str) -> None:
+    def folder(self, folder: Union[str, "os.PathLike[str]"]) -> None:
         """Rewrite the files below a folder; links are left alone. Raises OSError where a file cannot be written."""
         for root, _, names in os.walk(str(folder)):
             self.files(os.path.join(root, name) for name in names)
 
-    def files(self, paths: Iterable[str]) -> None:
+    def files(self, paths: Iterable[Union[str, "os.PathLike[str]"]]) -> None:
         """Rewrite files, as `folder` does."""
         for path in map(str, paths):
             if os.path.islink(path) or not os.path.getsize(path) or path.endswith(LEFT):
@@ -69,7 +69,7 @@ def _packed(path: str, hiding: disclosure.Hiding) -> None:
         _replace(path, lambda out: _pack(out, _encoded(hiding.text(_decoded(content)))))
 
 
-def _pack(out: IO[bytes], content: bytes) -> None:
+def _pack(out: IO[bytes], content: Any) -> None:
     with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=3, mtime=0) as packed:
         packed.write(content)
 
@@ -125,7 +125,7 @@ def _decoded(content: bytes) -> str:
     return content.decode("utf8", "surrogateescape")
 
 
-def _encoded(text: str) -> Tuple[str, ...]:
+def _encoded(text: str) -> bytes:
     return text.encode("utf8", "surrogateescape")
 
 

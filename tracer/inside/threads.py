@@ -18,8 +18,8 @@ def names() -> Dict[str, str]:
         with contextlib.suppress(OSError):  # it ended meanwhile
             with open(os.path.join(folder, thread, "comm"), encoding="utf8", errors="replace") as file:
                 found[thread] = file.read().strip()
-    for thread in threading.enumerate():
-        if getattr(thread, "native_id", None) is not None:
-            found[str(thread.native_id)] = thread.name
+    for known in threading.enumerate():
+        if getattr(known, "native_id", None) is not None:
+            found[str(known.native_id)] = known.name
     found[str(os.getpid())] = MAIN
     return found

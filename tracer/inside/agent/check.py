@@ -5,6 +5,7 @@ stops the others. check.json holds all of them, and is whole after each one; the
 (``tests/gpu/check.py --from DIR``), which is where sums, layers and collectors are compared.
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -69,13 +70,14 @@ class Checks(object):
         for framework in self.frameworks:
             for collector in COLLECTORS:
                 name = "%s, %s" % (framework, collector)
-                self._do("record", name, lambda framework=framework, collector=collector: self.record(framework, collector))
+                self._do("record", name, functools.partial(self.record, framework, collector))
         self._do("fault: no visible device", "agent", self.no_visible_device)
         return sum(result["outcome"] == FAILED for result in self.results)
 
     def _do(self, check: str, subject: str, function: Callable[[], Tuple[Dict[str, Any], List[str]]]) -> None:
         began = time.time()
-        measured, reasons = {}, []
+        measured: Dict[str, Any] = {}
+        reasons: List[str] = []
         try:
             measured, reasons = function()
             outcome = FAILED if reasons else PASSED
@@ -133,7 +135,8 @@ class Checks(object):
     def nvml_periods(self) -> Tuple[Dict[str, Any], List[str]]:
         """Median time between changes of power and of the energy counter, while they are asked as fast as possible."""
         self._need_gpu()
-        measured, wrong = {}, []
+        measured: Dict[str, Any] = {}
+        wrong = []
         for found in self.source.update_periods(PERIODS_S):
             measured.update(("%s %s" % (found["device"], key), found[key]) for key in found if key != "device")
             if found["gpu_power_w_ns"] is None:
@@ -143,7 +146,7 @@ class Checks(object):
     def sampling(self) -> Tuple[Dict[str, Any], List[str]]:
         """Sample for two seconds and state the range of each metric."""
         self._need_gpu()
-        seen = {}
+        seen: Dict[Any, Any] = {}
         for _ in range(SAMPLES):
             for metric, value, _, device in self.source.sample(None):
                 seen.setdefault("%s %s" % (device, metric), []).append(value)

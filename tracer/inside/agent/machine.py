@@ -2,7 +2,7 @@
 
 import os
 import platform
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 
 def describe() -> Dict[str, Any]:
@@ -38,7 +38,7 @@ class CpuSource(object):
         self._before = core_times()
         self._page = os.sysconf("SC_PAGE_SIZE")
 
-    def sample(self, pid: int) -> List[Tuple[str, float, Optional[int]]]:
+    def sample(self, pid: int) -> List[Any]:
         """Return [(metric, value, core, device)] of now; the process's only with a `pid`."""
         now, before = core_times(), self._before
         self._before = now
@@ -51,7 +51,7 @@ class CpuSource(object):
             rows += self._process(pid)
         return rows
 
-    def _process(self, pid: int) -> List[Tuple[str, float, Optional[int]]]:
+    def _process(self, pid: int) -> List[Any]:
         for line in _lines("/proc/%d/statm" % pid):
             resident = int(line.split()[1]) * self._page
             return [("resident_bytes", resident, None, None), ("threads", len(os.listdir("/proc/%d/task" % pid)), None, None)]

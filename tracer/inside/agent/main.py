@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from typing import Any, Dict, NoReturn
+from typing import Any, Dict, NoReturn, Union
 
 from kernelscope.tracer.inside.agent import check, nvml, profile
 from kernelscope.tracer.inside.agent.child_process import ChildError
@@ -102,12 +102,12 @@ def main(packed: str) -> int:
         shutil.rmtree(unpacked, ignore_errors=True)
 
 
-def _said(error: str, status: int) -> int:
+def _said(error: Union[Exception, str], status: int) -> int:
     sys.stderr.write("kernelscope: error: %s\n" % error)
     return status
 
 
-def _run(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: bool) -> int:
+def _run(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: str) -> int:
     if arguments.network not in about["networks"]:
         raise UsageError("unknown workload %r; known: %s" % (arguments.network, ", ".join(about["networks"])))
     if arguments.framework not in about["frameworks"]:
@@ -127,7 +127,7 @@ def _run(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: bool) -
     return 0
 
 
-def _profile(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: bool) -> int:
+def _profile(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: str) -> int:
     asked = profile.command(arguments)
     if not asked:
         raise UsageError("no command; write it behind --: python agent.pyz profile -- train.py")
@@ -136,7 +136,7 @@ def _profile(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: boo
     return profile.run(arguments, asked, folder, unpacked, about["kernelscope"])
 
 
-def _check(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: bool, packed: str) -> int:
+def _check(arguments: argparse.Namespace, about: Dict[str, Any], unpacked: str, packed: str) -> int:
     frameworks = about["frameworks"]
     if arguments.frameworks is not None:
         asked = [name.strip() for name in arguments.frameworks.split(",") if name.strip()]

@@ -66,7 +66,7 @@ class NvmlSource(object):
         if not self._devices:
             self.unavailable = "NVML sees no GPU"
 
-    def sample(self, pid: int) -> List[Any]:
+    def sample(self, pid: Optional[int]) -> List[Any]:
         """Return [(metric, value, core, device)] of now; what a GPU does not offer is left out."""
         del pid
         return [
@@ -171,7 +171,9 @@ class NvmlSource(object):
 
 def _periods(questions: Dict[str, Any], seconds: float) -> Any:
     """Return the median time between changes of each question's answer, in ns, while all are asked in turn."""
-    changes, last, asked = {name: [] for name in questions}, {}, 0
+    changes: Dict[str, List[int]] = {name: [] for name in questions}
+    last: Dict[str, Any] = {}
+    asked = 0
     end = time.time() + seconds
     while time.time() < end:
         asked += 1
@@ -180,7 +182,7 @@ def _periods(questions: Dict[str, Any], seconds: float) -> Any:
             if value is not None and value != last.get(name):
                 changes[name].append(now_ns())
                 last[name] = value
-    found = {"asked": asked}
+    found: Dict[str, Optional[int]] = {"asked": asked}
     for name, times in changes.items():
         # the first change is that from nothing: when the value before it began is not known
         gaps = sorted(after - before for before, after in zip(times[1:], times[2:]))

@@ -28,7 +28,7 @@ def command(arguments: argparse.Namespace) -> List[str]:
 
 def default_folder(asked: List[str]) -> str:
     """Return where the results go if nobody says it."""
-    return "kernelscope-" + "".join(letter for letter in label(asked) if letter.isalnum() or letter in "._-").strip("-")
+    return "kernelscope-" + "".join(letter for letter in label(asked) or "" if letter.isalnum() or letter in "._-").strip("-")
 
 
 def run(arguments: argparse.Namespace, asked: List[str], folder: str, root: str, version: str) -> int:

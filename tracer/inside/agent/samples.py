@@ -2,7 +2,7 @@
 
 import json
 import threading
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 from kernelscope.tracer.inside.clock import now_ns
 
@@ -19,7 +19,8 @@ class Sampler(object):
         self._lock = threading.Lock()
         self._closed: Any = None
         self._thread: Any = None
-        self._pid = self._window = None
+        self._pid: Optional[int] = None
+        self._window: Optional[int] = None
 
     def open(self, pid: int, window: int) -> None:
         """Start to sample; the first reading only resets what is counted since the last one."""

@@ -39,7 +39,7 @@ class Session(object):
         self.roots = roots
         self.report = report
         self.variables = self._variables()
-        record = {
+        record: Dict[str, Any] = {
             "kernelscope": version,
             "recorder": "agent",
             "label": framework,
@@ -62,7 +62,7 @@ class Session(object):
         options = self.options
         variables = plan.child_variables(os.environ, options["threads"], options["device"], options["steady"])
         theirs = os.environ.get("PYTHONPATH")
-        variables["PYTHONPATH"] = os.pathsep.join(self.roots + ([theirs] if theirs else []))
+        variables["PYTHONPATH"] = os.pathsep.join(list(self.roots) + ([theirs] if theirs else []))
         return variables
 
     def run(self) -> None:
@@ -83,11 +83,11 @@ class Session(object):
         self.record.update(ceilings=self._ceilings(), complete=True, reason=None)
         self._run.write()
 
-    def _ceilings(self) -> None:
+    def _ceilings(self) -> Any:
         """Measure what the device can do at most; where that fails, the reason stands in their place."""
         options = self.options
         about = {"framework": self.record["framework"], "device": options["device"], "threads": options["threads"]}
-        found = {"schema": ceilings.SCHEMA, "source": "measured", "version": self.record["version"], "gpu": None}
+        found: Dict[str, Any] = {"schema": ceilings.SCHEMA, "source": "measured", "version": self.record["version"], "gpu": None}
         found.update(about, machine={name: self.record["machine"][name] for name in ceilings.MACHINE})
         folder = tempfile.mkdtemp(prefix="kernelscope-")
         spec, out = os.path.join(folder, "spec.json"), os.path.join(folder, "ceilings.json")

@@ -108,7 +108,7 @@ class Operator(object):
         self.net: Any = None
 
 
-def described(net: Any, network: Any) -> Dict[str, Any]:
+def described(net: Any, network: Any) -> List["Operator"]:
     """Return a net's operators with their layers and phases, in the order of execution."""
     layers = {layer.name for layer in network.layers}
     found, phase = [], "forward"

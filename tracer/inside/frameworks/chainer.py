@@ -146,7 +146,7 @@ def _function_hook(chainer: Any, owner: Any) -> Any:
     """Return the hook that Chainer calls around each function."""
     operators, recorder, kernels = owner.operators, owner.recorder, owner.kernels
 
-    class Around(chainer.FunctionHook):
+    class Around(chainer.FunctionHook):  # type: ignore[misc]
         name = "kernelscope"
 
         def forward_preprocess(self, function: Callable[..., Any], in_data: Any) -> None:

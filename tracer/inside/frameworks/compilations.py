@@ -29,9 +29,8 @@ class Compilations(object):
         self.unexplained: Any = None  # (name of a program, the compiled functions that are being called, innermost last)
         self._jax = jax
         self._reasons: Dict[Any, Any] = {}  # (function, reason) -> [how often, an example]
-        self._seen: Dict[
-            Any, Any
-        ] = {}  # (name, code) of a function -> [(number of the compiled function, signature)], the newest last
+        # (name, code) of a function -> [(number of the compiled function, signature)], the newest last
+        self._seen: Dict[Any, Any] = {}
 
     def happened(self, program: str, stack: Sequence[Any]) -> None:
         """Something was compiled; stack: the calls that are open, outermost first."""

@@ -8,22 +8,23 @@ names, on MXNet's nodes as the beginning of theirs.
 import functools
 import importlib
 import os
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.frameworks.cntk import workload as cntk
 from kernelscope.tracer.inside.frameworks.mxnet import workload as mxnet
 from kernelscope.tracer.inside.frameworks.mxnet.graph import parse_graph, phase_of, without_direction
 from kernelscope.tracer.inside.frameworks.theano import workload as theano
+from kernelscope.tracer.inside.frameworks.workload import Hooks
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 _LOSS = "loss"
 _CALLS = ("train_on_batch", "predict_on_batch")
 
 
-class _OnBackend(object):
+class _OnBackend(Hooks):
     """What is the same on every backend; comes before the backend's own class."""
 
-    backend = None
+    backend = ""
 
     def import_keras(self) -> Any:
         """Choose the backend, import Keras and return it."""
@@ -54,7 +55,7 @@ class _OnBackend(object):
     def watch_layers(self, around: Callable[..., Any]) -> None:
         """Have around(name, call, arguments) make each call of a layer, and the loss's, which has the name of a layer."""
         layer = importlib.import_module("keras.engine.base_layer").Layer
-        losses = importlib.import_module("kernelscope.workloads.keras2.losses")
+        losses: Any = importlib.import_module("kernelscope.workloads.keras2.losses")
         original, loss = layer.__call__, losses.loss
 
         @functools.wraps(original)
@@ -69,8 +70,8 @@ class OnTheano(_OnBackend, theano.Hooks):
     """What a pass records of Keras on Theano."""
 
     backend = "theano"
-    methods = ("__call__",)
-    modules = (
+    methods: Tuple[str, ...] = ("__call__",)
+    modules: Tuple[Any, ...] = (
         ("kernelscope.workloads.keras2.losses", (_LOSS, "forward")),
         ("keras.engine.training", (_LOSS, "forward")),
         ("keras.optimizers", ("", "optimizer")),
@@ -120,7 +121,7 @@ def _flat(values: Any) -> List[Any]:
     return [one for value in values for one in (_flat(value) if isinstance(value, (list, tuple)) else [value])]
 
 
-def _name_functions(function: Callable[..., Any], name: str, given: Any) -> None:
+def _name_functions(function: Any, name: str, given: Any) -> None:
     """Name the functions without a name from this one back to what was given, named or of another layer."""
     waiting, seen = [function], set()
     while waiting:
@@ -142,10 +143,11 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
         """Import MXNet and Keras; nodes are named after the layer whose call makes them."""
         super(OnMxnet, self).configure()
         self.import_keras()
-        self._layers, names = set(), self.mx.name.NameManager
-        layers = self._layers
+        names: Any = self.mx.name.NameManager
+        layers: Set[str] = set()
+        self._layers = layers
 
-        class Scope(names):
+        class Scope(names):  # type: ignore[misc]
             """Puts a layer's name before those that MXNet makes up; names that are given stay."""
 
             def __init__(self, layer: str) -> None:

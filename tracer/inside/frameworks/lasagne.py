@@ -1,7 +1,7 @@
 """Lasagne: Theano's hooks, told what its layers, losses and updates are."""
 
 import importlib
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 from kernelscope.tracer.inside.frameworks.theano import workload as theano
 
@@ -9,8 +9,8 @@ from kernelscope.tracer.inside.frameworks.theano import workload as theano
 class Hooks(theano.Hooks):
     """What a pass records of Lasagne."""
 
-    methods = ("get_output_for",)
-    modules = (
+    methods: Tuple[str, ...] = ("get_output_for",)
+    modules: Tuple[Any, ...] = (
         ("lasagne.objectives", ("loss", "forward")),
         ("lasagne.updates", ("", "optimizer")),
         ("kernelscope.workloads.lasagne.updates", ("", "optimizer")),

@@ -37,7 +37,7 @@ class Base(object):
     rank = 0  # of the frameworks that tell steps the one with the highest rank counts
     queues = False  # whether steps end while their work still waits, so that it has to be waited for at each window's end
 
-    compiled = None  # what was compiled so far, with mark() and since(mark) (see compilations); None where that is not told
+    compiled: Any = None  # what was compiled so far, with mark() and since(mark) (see compilations); None where that is not told
     prints = True  # whether there are libraries that print their calls: catching what they print costs time between steps
 
     def __init__(self, recording: Any) -> None:
@@ -207,7 +207,7 @@ def numbered(layer: str, count: int) -> str:
 
 def network(title: str, layers: Iterable[Tuple[str, str, Optional[int]]], parameters: Optional[int] = None) -> Dict[str, Any]:
     """Return the description of a model with these (layer, type, parameters); parameters: of the whole, if not their sum."""
-    rows = [{"name": name, "type": kind, "parameters": count} for name, kind, count in layers]
+    rows: List[Dict[str, Any]] = [{"name": name, "type": kind, "parameters": count} for name, kind, count in layers]
     total = sum(row["parameters"] for row in rows) if parameters is None else parameters
     return {"name": title, "title": title, "parameters": total, "layers": rows}
 

@@ -57,7 +57,7 @@ class Operators(object):
 
         return call
 
-    def write(self, folder: str) -> List[str]:
+    def write(self, folder: str) -> str:
         """Write the operators as JSON Lines into the pass's folder; return the file's name."""
         thread = native_thread_id()
         with open(os.path.join(folder, OPERATORS_FILE), "w") as out:

@@ -11,7 +11,8 @@ class Unprinted(object):
 
     def __init__(self, pattern: bytes) -> None:
         self._pattern = re.compile(pattern)
-        self._kept = self._file = None
+        self._kept: Optional[int] = None
+        self._file: Any = None
 
     def __enter__(self) -> "Unprinted":
         try:
@@ -32,4 +33,4 @@ class Unprinted(object):
         while rest:
             rest = rest[os.write(2, rest) :]
         os.close(self._kept)
-        self._kept: Optional[int] = None
+        self._kept = None

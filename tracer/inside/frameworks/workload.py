@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -16,14 +16,14 @@ class CannotReplay(Exception):
 class Hooks(object):
     """What a pass records of a framework. The methods stand in the order of their calls.
 
-    VARIABLES: environment variables to set before the framework is imported; KERNELS_VARIABLES: further ones of the kernels
+    VARIABLES: Dict[str, str] = {}
     pass. TRACED: the passes in which the framework's own operator trace runs. library: what tells versions and settings, where
     a class of its own does.
     """
 
-    VARIABLES = {}
-    KERNELS_VARIABLES = {}
-    TRACED = (KERNELS,)
+    VARIABLES: Dict[str, str] = {}
+    KERNELS_VARIABLES: Dict[str, str] = {}
+    TRACED: Tuple[str, ...] = (KERNELS,)
 
     def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         self.spec = spec

@@ -9,7 +9,7 @@ import glob
 import os
 import signal
 import subprocess
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.profiling import printed
@@ -26,24 +26,24 @@ _LAUNCHERS = (
 )  # fmt: skip
 
 
-def script_name(command: List[str]) -> Optional[str]:
+def script_name(command: Sequence[str]) -> Optional[str]:
     """Return what the command runs: the script or module behind a Python or a launcher, else the command itself."""
     first = os.path.basename(command[0])
     name, rest = _behind_python(list(command[1:])) if _is_python(first) else (first, list(command[1:]))
     return _launched(rest) or name if name in _LAUNCHERS else name or first
 
 
-def label(command: List[str]) -> str:
+def label(command: Sequence[str]) -> Optional[str]:
     """Return what a run of the command is called unless the user says it: the name without a script's ending."""
     name = script_name(command)
-    return name[:-3] if name.endswith((".py", ".sh")) else name
+    return name[:-3] if name is not None and name.endswith((".py", ".sh")) else name
 
 
 def _is_python(name: str) -> bool:
     return name.startswith(("python", "pypy"))
 
 
-def _behind_python(arguments: Sequence[str]) -> List[str]:
+def _behind_python(arguments: Sequence[str]) -> Tuple[Optional[str], Sequence[str]]:
     """Return what an interpreter with these arguments runs, None where that is nothing, and the arguments of that."""
     rest = iter(arguments)
     for part in rest:
@@ -58,7 +58,7 @@ def _behind_python(arguments: Sequence[str]) -> List[str]:
     return None, []
 
 
-def _launched(arguments: Sequence[str]) -> List[str]:
+def _launched(arguments: Sequence[str]) -> Optional[str]:
     """Return what a launcher with these arguments starts, None where that is not seen: which options take values is not known."""
     for place, part in enumerate(arguments):
         behind = arguments[place + 1 :]
@@ -71,7 +71,7 @@ def _launched(arguments: Sequence[str]) -> List[str]:
     return None
 
 
-def run(command: List[str], spec: Dict[str, Any], injected: bool) -> int:
+def run(command: Sequence[str], spec: str, injected: str) -> int:
     """Run the command to its end, handing on signals; return its exit status as a shell gives it.
 
     spec: path of what is to be recorded. injected: the folder of our sitecustomize. Raises NoSuchCommand.

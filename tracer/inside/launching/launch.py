@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import shutil
-from typing import Any, Dict, List
+from typing import Any, Dict, Sequence, Union
 
 from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching import command as process
@@ -18,15 +18,18 @@ from kernelscope.tracer.inside.scrubbing import Scrubber
 INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
 
 
-def launch(command: List[str], options: ProfileOptions, folder: str, root: str, about: Dict[str, Any]) -> Outcome:
+def launch(
+    command: Sequence[str], options: ProfileOptions, path: Union[str, "os.PathLike[str]"], root: str, about: Dict[str, Any]
+) -> Outcome:
     """Run the command and write the run folder, which exists and is empty; return an Outcome.
 
-    root: the folder that has our code staged. about: {"kernelscope": version, "machine": facts, "command": our own command line,
-    "label": what the run is called or None}. Raises NoSuchCommand, and FolderLost where the script removed the folder.
+    path: the folder. root: the one that has our code staged. about: {"kernelscope": version, "machine": facts, "command": our own
+    command line, "label": what the run is called or None}. Raises NoSuchCommand, and FolderLost where the script removed the
+    folder.
     """
     if shutil.which(command[0]) is None:
         raise NoSuchCommand("%s: no such command; write the command as you would run it, behind --" % command[0])
-    folder = os.path.realpath(folder)
+    folder = os.path.realpath(path)
     scrubber = Scrubber(options.full_paths, os.environ, list(about["command"]) + list(command))
     run = RunRecord(folder, _record(command, options, about), scrubber)
     spec, status = os.path.join(folder, SPEC_FILE), 0
@@ -52,7 +55,7 @@ def launch(command: List[str], options: ProfileOptions, folder: str, root: str, 
     return outcome
 
 
-def _record(command: List[str], options: ProfileOptions, about: Dict[str, Any]) -> Dict[str, Any]:
+def _record(command: Sequence[str], options: ProfileOptions, about: Dict[str, Any]) -> Dict[str, Any]:
     name = process.script_name(command)
     return {
         "kernelscope": about["kernelscope"],

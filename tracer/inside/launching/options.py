@@ -1,7 +1,7 @@
 """What is to be recorded of a command, and the options of command lines for it."""
 
 import argparse
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 PASSES = ("clean", "layers", "kernels", "lines")
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
@@ -22,7 +22,7 @@ class ProfileOptions(object):
     def __init__(
         self,
         steps: int = 20,
-        window: Optional[int] = None,
+        window: Optional[Tuple[int, int]] = None,
         warmup: int = 10,
         rerun: bool = False,
         seconds: float = 60.0,
@@ -101,7 +101,7 @@ def command(arguments: argparse.Namespace) -> List[str]:
     return arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
 
 
-def _steps(text: str) -> int:
+def _steps(text: str) -> Tuple[int, Optional[Tuple[int, int]]]:
     """Return how many clean steps, and the window A:B where that is what the text says."""
     first, colon, last = text.partition(":")
     if not colon and text.isdigit() and int(text) > 0:
@@ -120,7 +120,7 @@ def _size(text: str) -> int:
     return int(number) * unit
 
 
-def _function(text: str) -> List[str]:
+def _function(text: str) -> str:
     """Return a function as --focus has it."""
     file, colon, name = text.rpartition(":")
     if not (colon and file) or not all(part.isidentifier() for part in name.split(".")):

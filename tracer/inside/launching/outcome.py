@@ -71,7 +71,7 @@ class Result(object):
         name = record["options"]["network"]
         return Outcome(name, self.status, self._seen(measured) if measured else None, self.problems)
 
-    def _seen(self, measured: Dict[str, int]) -> str:
+    def _seen(self, measured: Any) -> str:
         record = self.run.record
         kind = "training" if record["options"]["mode"] == "train" else "inference"
         about = (record["options"]["network"], kind, record["framework"], record["version"])
@@ -83,8 +83,8 @@ class Result(object):
 
     def _pass(self, name: str) -> Optional[Dict[str, Any]]:
         """Enter one pass with all its parts into the record; return its last report, None where there is none."""
-        found = [self._part("%s/%d" % (name, number)) for number in parts.repeats(self.run.folder, name)]
-        found = [part for part in found if part is not None]
+        made = [self._part("%s/%d" % (name, number)) for number in parts.repeats(self.run.folder, name)]
+        found = [part for part in made if part is not None]
         if not found:
             return None
         usable = [
@@ -92,7 +92,7 @@ class Result(object):
         ]
         report = (usable or found)[-1][1]
         report["measured"] = sum(part["measured"] for _, part in usable)
-        entry = {"status": "complete" if usable else "failed", "folders": [place for place, _ in usable]}
+        entry: Dict[str, Any] = {"status": "complete" if usable else "failed", "folders": [place for place, _ in usable]}
         if not report["complete"]:
             entry["reason"] = report["reason"]
         if report.get("ended_early"):
@@ -105,7 +105,7 @@ class Result(object):
         self.run.record["passes"][name] = entry
         return report if usable else None
 
-    def _part(self, place: str) -> Optional[Tuple[Dict[str, Any], int]]:
+    def _part(self, place: str) -> Optional[Tuple[str, Dict[str, Any]]]:
         """Return the folder of a part of a pass with its report, None where there is none."""
         report = _json(self._path(place, "child.json"))
         if report is None:
@@ -115,7 +115,8 @@ class Result(object):
 
     def _say_dropped(self) -> None:
         """Say which steps were dropped, and what was too large all the same."""
-        dropped, large = {}, {}
+        dropped: Dict[str, int] = {}
+        large: Dict[str, int] = {}
         for note in self.notes:
             if note["kind"] in ("dropped", "too large"):
                 name, number = json.loads(note["text"])

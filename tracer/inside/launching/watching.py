@@ -7,7 +7,7 @@ passes nothing is sampled. A pass that is shorter has no samples.
 import json
 import os
 import threading
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.agent.samples import RATE_HZ, SAMPLES_FILE
@@ -21,8 +21,9 @@ class Watcher(object):
     def __init__(self, folder: str) -> None:
         self.counts: Dict[str, int] = {}  # folder of a pass -> readings
         self._folder = folder
-        self._sources = [machine.CpuSource(), nvml.NvmlSource()]
-        self._over = self._thread = None
+        self._sources: List[Any] = [machine.CpuSource(), nvml.NvmlSource()]
+        self._over: Any = None
+        self._thread: Any = None
 
     def __enter__(self) -> Any:
         self._over = threading.Event()

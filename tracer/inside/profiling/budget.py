@@ -117,7 +117,9 @@ class _Step(object):
     """
 
     def __init__(self, ranges: Sequence[Any], taken_ns: float, costs: Costs) -> None:
-        count, own, around = {}, {}, {}
+        count: Dict[Tuple[str, str], int] = {}
+        own: Dict[Tuple[str, str], int] = {}
+        around: Dict[str, Dict[str, int]] = {}
         for row, outer in itertools.chain(_nested(ranges), ((row, None) for row in _gradients(ranges))):
             layer, way, length = call_of(row[5]), BACKWARD if row[6] == BACKWARD else FORWARD, row[2] - row[1]
             count[layer, way] = count.get((layer, way), 0) + 1
@@ -127,7 +129,7 @@ class _Step(object):
                 outer = call_of(outer)
                 own[outer, way] -= length
                 parents[outer] = parents.get(outer, 0) + length
-        self.around = {layer: max(parents, key=parents.get) if parents else None for layer, parents in around.items()}
+        self.around = {layer: max(parents, key=parents.__getitem__) if parents else None for layer, parents in around.items()}
         self.cost = {(layer, way): costs.forward * count[layer, way] for layer, way in count if way == FORWARD}
         for layer, way in count:
             if way == BACKWARD:
@@ -141,9 +143,9 @@ class _Step(object):
             for holder in self._path(layer):
                 self.time[holder, way] = self.time.get((holder, way), 0) + own[layer, way]
 
-    def _path(self, layer: str) -> List[str]:
+    def _path(self, layer: Optional[str]) -> List[str]:
         """Return the layer and those around it, the innermost first."""
-        path = []
+        path: List[str] = []
         while layer is not None and layer not in path:  # modules that call each other have no outermost one
             path.append(layer)
             layer = self.around[layer]
@@ -156,7 +158,8 @@ class _Step(object):
         """
         if self.fixed > share * self.clean_ns:
             return {FORWARD: set(), BACKWARD: set()}, 0.0
-        kept, spent = set(), self.fixed
+        kept: Set[Tuple[str, str]] = set()
+        spent = self.fixed
         for layer, way in sorted(self.cost, key=lambda one: (-self.time[one] / max(self.cost[one], 1.0), one)):
             ways = (FORWARD, BACKWARD) if way == BACKWARD else (FORWARD,)
             wanted = {(one, its) for one in self._path(layer) for its in ways} - kept
@@ -175,7 +178,8 @@ def _is_layer(row: Sequence[Any]) -> bool:
 def _nested(ranges: Iterable[Any]) -> Iterator[Tuple[Any, Optional[str]]]:
     """Yield the ranges of layers' calls, each with the layer whose call is around it on its thread, or None."""
     calls = (row for row in ranges if _is_layer(row) and row[6] != BACKWARD)
-    stack, thread = [], None
+    stack: List[Any] = []
+    thread = None
     for row in sorted(calls, key=lambda one: (one[0], one[1], -one[2])):
         if row[0] != thread:
             stack, thread = [], row[0]

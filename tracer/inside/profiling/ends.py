@@ -9,7 +9,7 @@ more to read than all else here (the kernel adds up its threads): it is read aft
 
 import resource
 import threading
-from typing import Any
+from typing import Any, List
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.ranges import Recorder
@@ -29,7 +29,8 @@ class Ends(object):
     """
 
     def __init__(self, recorder: Recorder, key: Any, count: int, until: int, queued: bool) -> None:
-        self.stamps = stamps = []
+        stamps: List[Any] = []
+        self.stamps = stamps
         opened = recorder.open_ranges() if recorder.layers else None  # at most that of the step itself
         thread, this, now, used, note = threading.get_ident, threading.get_ident(), now_ns, resource.getrusage, stamps.append
         process, pause = resource.RUSAGE_SELF, READ_NS

@@ -13,7 +13,7 @@ import os
 import sys
 import types
 from types import CodeType, FrameType
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside import lines
 from kernelscope.tracer.inside.clock import now_ns
@@ -30,6 +30,10 @@ class Lines(object):
     """Watches lines during a pass; in its first steps it learns which functions there are to watch."""
 
     watching = True
+    _start: Callable[..., Any]  # of the classes below: begin with the lines of this frame, take a step's, end, write
+    _ended: Callable[..., Any]
+    _stop: Callable[..., Any]
+    _write: Callable[..., Any]
 
     def __init__(self, focus: Focus, folder: str) -> None:
         self.focus = focus
@@ -92,7 +96,7 @@ class Lines(object):
     def _functions(self) -> List[Any]:
         return [_described(code, self.focus.quotes) for code in self.focus.watched]
 
-    def _save(self, name: str, content: bytes) -> None:
+    def _save(self, name: str, content: Any) -> None:
         with open(os.path.join(self.folder, name), "w") as out:
             json.dump(content, out)
 
@@ -173,7 +177,8 @@ class Totals(Lines):
 
     def _added_up(self, start: int, end: int) -> Any:
         """Return what the step's events say: lines that were running when it began have their time from its start."""
-        found, calls = {}, self._open
+        found: Dict[Any, Any] = {}
+        calls = self._open
         for entry in calls:
             entry[2] = start
         for time, number, line in self._events.take():
@@ -197,7 +202,7 @@ class Totals(Lines):
         return found
 
     def _write(self) -> None:
-        timings = {}
+        timings: Dict[Any, Any] = {}
         for (number, line), (hits, time) in sorted(self._total.items()):
             timings.setdefault(number, []).append([line, hits, time])
         functions = [
@@ -227,7 +232,7 @@ def _line_profiler(codes: Any) -> Any:
         return None
     if sys.gettrace() is not None:
         return None
-    profiler = line_profiler.LineProfiler()
+    profiler: Any = line_profiler.LineProfiler()
     for code in codes:
         cells = tuple(_cell() for _ in code.co_freevars)
         function = types.FunctionType(code, {}, code.co_name, None, cells)  # the script's own must not be changed
@@ -240,7 +245,8 @@ def _line_profiler(codes: Any) -> Any:
 
 def _cell() -> Any:
     value = None
-    return (lambda: value).__closure__[0]
+    made: Any = lambda: value  # noqa: E731
+    return made.__closure__[0]
 
 
 def _counts(profiler: Any) -> Dict[Any, Any]:
@@ -279,14 +285,14 @@ def _source(path: str, code: CodeType) -> Any:
 
 def _outside() -> Any:
     """Return the innermost frame that is not ours."""
-    frame = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     here = os.path.dirname(os.path.abspath(__file__))
     while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(here):
         frame = frame.f_back
     return frame
 
 
-def _stack(frame: FrameType) -> Any:
+def _stack(frame: Optional[FrameType]) -> Any:
     frames = []
     while frame is not None:
         frames.append(frame)

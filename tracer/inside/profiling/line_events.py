@@ -11,13 +11,15 @@ where one goes on in the middle of a line: in frames that were running, and wher
 import sys
 import threading
 from types import CodeType, FrameType
-from typing import Any, List, Optional, Sequence, Set, Tuple
+from typing import Any, List, Optional, Sequence, Set
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.profiling.focus import Focus
 
 ENTERED, LEFT, GOES_ON = 0, -1, -1
 MOST_EVENTS = 500000  # in memory, some 100 bytes each
+
+_MONITORING: Any = getattr(sys, "monitoring", None)
 
 
 class Unavailable(Exception):
@@ -59,7 +61,7 @@ class Events(object):
             self._running = False
             self._source.end(threading.get_ident() == self._thread)
 
-    def take(self) -> Tuple[List[Any], Any]:
+    def take(self) -> List[Any]:
         """Return the events so far, and forget them."""
         taken, self.taken = self.taken, []
         return taken
@@ -138,7 +140,7 @@ class Monitoring(object):
 
     def begin(self) -> None:
         """Be a tool of the interpreter."""
-        monitoring = sys.monitoring
+        monitoring = _MONITORING
         free = [number for number in (2, 3, 4) if monitoring.get_tool(number) is None]  # 2 is for profilers
         if not free:
             raise Unavailable("all numbers of sys.monitoring's tools are taken")
@@ -159,7 +161,7 @@ class Monitoring(object):
 
     def watch(self, frames: Sequence[FrameType]) -> None:
         """Begin, with these frames being watched already."""
-        monitoring = sys.monitoring
+        monitoring = _MONITORING
         kinds = monitoring.events
         for code in self._events.focus.watched:
             self._watch(code)
@@ -167,12 +169,12 @@ class Monitoring(object):
         monitoring.set_events(self._tool, kinds.PY_START | kinds.PY_RESUME | kinds.PY_THROW | kinds.PY_UNWIND)
 
     def _watch(self, code: CodeType) -> None:
-        sys.monitoring.set_local_events(self._tool, code, self._local)
+        _MONITORING.set_local_events(self._tool, code, self._local)
         self._watched.append(code)
 
     def end(self, here: FrameType) -> None:
         """End."""
-        monitoring = sys.monitoring
+        monitoring = _MONITORING
         monitoring.set_events(self._tool, 0)
         for code in self._watched:
             monitoring.set_local_events(self._tool, code, 0)
@@ -185,11 +187,11 @@ class Monitoring(object):
             return None
         if events.called is not None:
             events.called.add(id(code))
-        frame = sys._getframe(1)
+        frame: Any = sys._getframe(1)
         while frame.f_code is not code:  # called by another callback
             frame = frame.f_back
         if not events.focus.decided(frame):
-            return sys.monitoring.DISABLE
+            return _MONITORING.DISABLE
         if not any(code is one for one in self._watched):
             self._watch(code)
         events.add(code, ENTERED)
@@ -221,7 +223,7 @@ class Monitoring(object):
         return self._events.running() and any(code is one for one in self._watched)
 
 
-def _stack(frame: FrameType) -> List[FrameType]:
+def _stack(frame: Optional[FrameType]) -> List[FrameType]:
     """Return the frames from this one to the outermost."""
     frames = []
     while frame is not None:

@@ -1,7 +1,7 @@
 """How many cores other processes keep busy while a pass is recorded, by /proc; a machine that others use makes steps longer."""
 
 import os
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 from kernelscope.tracer.inside.agent.machine import core_times
 from kernelscope.tracer.inside.clock import now_ns
@@ -19,7 +19,7 @@ def reading() -> Tuple[int, int, int]:
     return now_ns(), int((times[0] + times[1]) * 1e9), busy * _TICK_NS
 
 
-def foreign_cores(before: Any, after: Any) -> int:
+def foreign_cores(before: Any, after: Any) -> Optional[float]:
     """Return how many cores were busy with other things between two readings; None where the time is too short to tell."""
     wall, own, busy = (later - earlier for earlier, later in zip(before, after))
     return None if wall < _LEAST_NS else round(max(0.0, float(busy - own) / wall), 3)

@@ -35,7 +35,7 @@ class Pass(object):
         self._seconds = spec["seconds"]
         self._done = 0
         self._measured = 0
-        self._begun = wanted.get("begun")
+        self._begun: Any = wanted.get("begun")
         self._ended: Optional[int] = None  # when the last step did, where the next one begins then
         self._limit = spec["limit"]
         # of the kernels pass, when a first step has ended: what profilers allot at once is no trace
@@ -169,7 +169,7 @@ class Pass(object):
         held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
         return held if self.name != "kernels" else 2 * (held + (self.printed.kept if self.printed else 0))
 
-    def _lacks_room(self) -> bool:
+    def _lacks_room(self) -> Optional[str]:
         """Return why the kernels pass has to end, or None: a framework's trace that has grown large is written and let go."""
         if self._resident is None:
             self._resident = _resident()
@@ -268,7 +268,7 @@ class Pass(object):
 
 def _resident() -> int:
     """Return how many bytes of the process are resident; 0 where the system does not tell."""
-    return memory.resident().get("resident_bytes", 0)
+    return memory.resident().get("resident_bytes") or 0
 
 
 class _NoLines(object):

@@ -9,7 +9,7 @@ import ctypes
 import os
 import re
 import select
-from typing import Any, Iterator
+from typing import Any, Iterator, Tuple
 
 from kernelscope.tracer.inside.streams import STDOUT_FILE
 
@@ -39,7 +39,7 @@ def parted(content: bytes, echo: bool = False) -> Any:
     return lines, (_MARK if echo else _OURS).sub(b"", ready), waiting
 
 
-def chunks(descriptor: int, start: int, end: int, echo: bool = False) -> Iterator[bytes]:
+def chunks(descriptor: int, start: int, end: int, echo: bool = False) -> Iterator[Tuple[bytes, bytes, int]]:
     """Take the file's bytes from `start` to `end` apart, some at a time: yield (lines, own bytes, where the rest begins)."""
     while start < end:
         size = min(CHUNK, end - start)
@@ -55,7 +55,7 @@ def chunks(descriptor: int, start: int, end: int, echo: bool = False) -> Iterato
             return
 
 
-def write_all(descriptor: int, content: bytes) -> None:
+def write_all(descriptor: int, content: Any) -> None:
     """Write every byte, also to a pipe that does not block; a reader that went away is the script's own affair."""
     view = memoryview(content)
     while view:

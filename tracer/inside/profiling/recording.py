@@ -70,7 +70,7 @@ class Recording(object):
         self.steps = 0  # of the script so far
         self.recording: Any = None  # the pass that is being recorded
         self._adapters: List[Base] = []
-        self._adapter: Optional[Base] = None  # whose steps count
+        self._adapter: Any = None  # whose steps count
         self._training: Optional[bool] = None  # whether those are steps that train
         self._rounds = Rounds()
         self._plan = list(spec["plan"])

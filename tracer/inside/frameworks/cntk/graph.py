@@ -17,7 +17,7 @@ def describe(roots: Sequence[Any]) -> Dict[str, Any]:
 
     A node has op, layer (or None), shape of its first output for one sample, and inputs (uids of nodes, parameters and inputs).
     """
-    graph = {"nodes": {}, "parameters": {}, "inputs": {}}
+    graph: Any = {"nodes": {}, "parameters": {}, "inputs": {}}
     seen = set()
     waiting = [(root.root_function, None, None) for root in reversed(roots)]
     while waiting:
@@ -74,7 +74,7 @@ class Paths(object):
     """The graph as `describe` returns it, of models whose layers may have no names. types: (type, parameters) of each layer."""
 
     def __init__(self) -> None:
-        self.graph = {"nodes": {}, "parameters": {}, "inputs": {}}
+        self.graph: Any = {"nodes": {}, "parameters": {}, "inputs": {}}
         self.types: Dict[Any, Any] = {}
         self._seen: Set[Any] = set()
         self._numbers: Dict[Any, Any] = {}  # (path around, operation) -> how many had no name
@@ -82,7 +82,7 @@ class Paths(object):
 
     def add(self, root: Any, title: Optional[str] = None) -> None:
         """Add everything under a function, in the order of computation; `title` is what its root is called if it has no name."""
-        waiting = [(root.root_function, None, False)]
+        waiting: List[Any] = [(root.root_function, None, False)]
         top = root.root_function
         while top.op_name == "Combine" and len(top.inputs) == 1 and top.inputs[0].is_output:
             top = top.inputs[0].owner

@@ -72,7 +72,7 @@ class Library(object):
             "optimizers": [type(learner).__name__ for trainer in self.trainers for learner in trainer.parameter_learners],
         }
 
-    def range_calls(self, patches: Patches) -> None:
+    def range_calls(self, patches: Patches, recorder: Recorder) -> None:
         """Put ranges around CNTK's calls: those of Python, and within them what its library does."""
         cntk, library = self.cntk, self.cntk.cntk_py
         for owner, name, category, phase, label in (
@@ -86,7 +86,7 @@ class Library(object):
             (library.Function, "_backward", "phase", "other", CALL),
         ):
             if hasattr(owner, name):
-                patches.wrap(owner, name, self.recorder.around(category, label, phase))
+                patches.wrap(owner, name, recorder.around(category, label, phase))
 
     def start_profiler(self, folder: str, synchronise: bool) -> None:
         """Start CNTK's profiler; the times around its start tell roughly where its clock begins. synchronise: with a GPU."""

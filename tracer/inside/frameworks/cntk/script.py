@@ -35,7 +35,7 @@ class Adapter(Base):
         self._open: Any = None  # the range of a training session's minibatch
         self._reads = False  # whether a session's source is written in Python, which tells where reading ends
         self._trainers = Seen()  # those that were used
-        self._sessions = weakref.WeakKeyDictionary()  # training session -> weak reference to its trainer
+        self._sessions: Any = weakref.WeakKeyDictionary()  # training session -> weak reference to its trainer
         self._roots: Dict[Any, Any] = {}  # uid -> functions that were evaluated while ranges were recorded
         self._graph = Paths()
         self._folder: Any = None
@@ -123,7 +123,7 @@ class Adapter(Base):
         return update
 
     def _evaluating(self, original: Callable[..., Any]) -> Any:
-        def ended(function: Callable[..., Any], arguments: Any, output: Any) -> None:
+        def ended(function: Any, arguments: Any, output: Any) -> None:
             if not self.recording.trains:
                 if self._recorder is not None:
                     self._roots.setdefault(function.uid, function)
@@ -137,7 +137,7 @@ class Adapter(Base):
         """Open ranges around CNTK's calls; the nodes' layers come from the graph, when the pass is over."""
         io = self.cntk.io
         self._recorder = self.library.recorder = recorder
-        self.library.range_calls(self.ranging)
+        self.library.range_calls(self.ranging, recorder)
         self.ranging.wrap(io.MinibatchSource, "next_minibatch", recorder.around("data", "next_minibatch", "data"))
         if hasattr(io.UserMinibatchSource, "_next_minibatch"):
             self.ranging.wrap(io.UserMinibatchSource, "_next_minibatch", self._reading)

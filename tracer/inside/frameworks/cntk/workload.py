@@ -81,7 +81,7 @@ class Hooks(Base):
         """Open ranges around CNTK's calls; the nodes' layers come from the graph, when the run is over."""
         del program  # whatever is trained or evaluated is seen by the calls themselves
         patches = Patches()
-        self.library.range_calls(patches)
+        self.library.range_calls(patches, self.recorder)
         patches.wrap(self.cntk.Trainer, "train_minibatch", self.telling(self.saw_trainer))
         patches.wrap(self.cntk.ops.functions.Function, "eval", self.telling(self.saw_function))
         return {
@@ -109,7 +109,7 @@ class Hooks(Base):
             self.library.trainers.append(trainer)
             self.roots[trainer.loss_function.uid] = trainer.loss_function
 
-    def saw_function(self, function: Callable[..., Any]) -> None:
+    def saw_function(self, function: Any) -> None:
         """Remember a function that is evaluated."""
         self.roots.setdefault(function.uid, function)
 

@@ -9,7 +9,7 @@ computes. The replaced methods stay when recording is over: Equinox compares met
 import functools
 import threading
 import types
-from typing import Any, Callable, Dict, Set
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 # module that defines it -> the class of which modules are
 BASES = {"flax.nnx.module": "Module", "equinox._module": "Module"}
@@ -24,7 +24,7 @@ class Scopes(object):
     def __init__(self, jax: Any, tracing: Callable[..., Any]) -> None:
         self._jax = jax
         self._tracing = tracing
-        self._bases = ()
+        self._bases: Tuple[Any, ...] = ()
         self._known: Set[Any] = set()  # classes that were looked at
         self._local = threading.local()  # stack: (module, its path, the paths of the modules of its model), innermost last
 
@@ -34,7 +34,7 @@ class Scopes(object):
 
     def find(self) -> None:
         """Look for classes of modules that are new; called before a function is traced for the first time."""
-        waiting = list(self._bases)
+        waiting: List[Any] = list(self._bases)
         while waiting:
             kind = waiting.pop()
             waiting += kind.__subclasses__()

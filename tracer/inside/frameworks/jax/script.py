@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 import types
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside import ranges
 from kernelscope.tracer.inside.frameworks import compilations
@@ -190,7 +190,7 @@ class Adapter(Base):
             self._local.stack = []
             return self._local.stack
 
-    def outermost(self) -> bool:
+    def untraced(self) -> bool:
         """Return whether nothing is being traced, so that a call now is one of the script's loop."""
         return not self.stack() and self.clean()
 
@@ -285,7 +285,7 @@ class Calls(object):
 
     _numbers = itertools.count()
 
-    def __init__(self, function: Callable[..., Any], adapter: Any, key: Any = None, trains: bool = False) -> None:
+    def __init__(self, function: Any, adapter: Any, key: Any = None, trains: bool = False) -> None:
         self.function = function
         self.adapter = adapter
         self.number = next(self._numbers)
@@ -295,7 +295,7 @@ class Calls(object):
         self.compiles = False  # whether it is what jax.jit returned
         self.options: Dict[Any, Any] = {}  # that jax.jit was given
         self.name = getattr(function, "__name__", "function")
-        self.range = ("phase", "call", None, "other")  # around outermost calls
+        self.range: Tuple[str, str, Optional[str], str] = ("phase", "call", None, "other")  # around outermost calls
         self.count = 0  # calls from outside of others
         self.step = -1  # the last step in which there was one
 
@@ -309,7 +309,7 @@ class Calls(object):
         """The names of its static arguments."""
         return compilations.static_arguments(self.function, self.options)
 
-    def call(self, arguments: Sequence[Any], keywords: Dict[str, Any], function: Optional[Callable[..., Any]] = None) -> Any:
+    def call(self, arguments: Sequence[Any], keywords: Dict[str, Any], function: Any = None) -> Any:
         """Call; tell the adapter where this is the loop's own call, and else the functions that are being traced."""
         adapter, function = self.adapter, function or self.function
         if adapter.over:
@@ -318,7 +318,7 @@ class Calls(object):
         outermost = executed and not stack
         if outermost and not self.count:
             adapter.scopes.find()
-        recorder = adapter.recorder if outermost else None
+        recorder: Any = adapter.recorder if outermost else None
         stack.append(self)
         number = recorder.push(*self.range) if recorder is not None else None
         try:
@@ -342,7 +342,7 @@ class Calls(object):
 class Compiled(object):
     """A function that jax.jit compiled, as which it passes; its calls are told."""
 
-    def __init__(self, function: Callable[..., Any], adapter: Any, options: Any) -> None:
+    def __init__(self, function: Any, adapter: Any, options: Any) -> None:
         own = self.__dict__
         own["_kernelscope"] = calls = Calls(function, adapter)
         calls.compiles, calls.options = True, options
@@ -366,7 +366,7 @@ class Compiled(object):
     def __delattr__(self, name: str) -> None:
         delattr(self._kernelscope.function, name)
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return type(self.__dict__["_kernelscope"].function)
 
@@ -392,7 +392,7 @@ def _trace_state_clean() -> Callable[[], bool]:
 def _hide_our_frames() -> None:
     """Let JAX leave our frames out of tracebacks that it shortens and out of the places that it records with operations."""
     for name in ("traceback_util", "source_info_util"):
-        exclude = getattr(sys.modules.get("jax._src." + name), "register_exclusion", None)
+        exclude: Any = getattr(sys.modules.get("jax._src." + name), "register_exclusion", None)
         for module in (__file__, scopes.__file__, library.__file__, ranges.__file__) if exclude is not None else ():
             exclude(module)
 

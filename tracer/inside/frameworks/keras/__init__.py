@@ -5,7 +5,7 @@ from typing import Any, Dict
 
 def settings(keras: Any) -> Dict[str, Any]:
     """Return the settings that Keras has of its own; Keras 2 has none of these."""
-    config = getattr(keras, "config", None)
+    config: Any = getattr(keras, "config", None)
     if not hasattr(config, "image_data_format"):
         return {}
     found = {"memory_format": config.image_data_format().replace("_", " "), "default_dtype": config.floatx()}

@@ -52,12 +52,12 @@ class Adapter(Base):
         return self._below or Base(self.recording)
 
     @property
-    def queues(self) -> bool:
+    def queues(self) -> bool:  # type: ignore[override]
         """Whether the backend's steps end while their work still waits."""
         return self.below.queues
 
     @property
-    def prints(self) -> bool:
+    def prints(self) -> bool:  # type: ignore[override]
         """Whether the backend's libraries print their calls."""
         return self.below.prints
 
@@ -225,7 +225,7 @@ class Side(object):
     def watch(self, patches: Patches) -> None:
         """Find more steps; patches are taken away when nothing is recorded any more."""
 
-    def know(self, model: Any) -> int:
+    def know(self, model: Any) -> None:
         """Hear of a model that was not seen before."""
 
     def outermost(self) -> bool:
@@ -256,7 +256,7 @@ class OnJax(Side):
     def outermost(self) -> bool:
         """Return whether JAX is tracing nothing."""
         below = self.adapter.below
-        return below.outermost() if hasattr(below, "outermost") else False
+        return below.untraced() if hasattr(below, "untraced") else False
 
 
 class _Batches(object):
@@ -303,7 +303,7 @@ class OnTorch(Side):
 
         return applied
 
-    def know(self, model: Any) -> int:
+    def know(self, model: Any) -> None:
         """Let PyTorch's adapter know it: it tells by the models' parameters whether there is a GPU to wait for."""
         if hasattr(self.adapter.below, "roots"):
             self.adapter.below.roots.add(model)

@@ -18,10 +18,10 @@ from kernelscope.tracer.inside.frameworks.workload import Hooks
 _CALLS = ("train_on_batch", "test_on_batch", "predict_on_batch", "fit", "predict")
 
 
-class _OnBackend(object):
+class _OnBackend(Hooks):
     """What is the same on every backend; comes before the backend's own class."""
 
-    backend = None
+    backend = ""
 
     def configure(self) -> None:
         """Choose the backend and the device, which Keras takes from the environment, and import both."""

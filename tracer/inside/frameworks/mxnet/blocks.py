@@ -97,7 +97,7 @@ class Layers(object):
         self.mx = mx = library.mx
         self._library = library
         self.recorder = recorder
-        self.setting = False  # whether it is us who set the profiler's state
+        self.setting: bool = False  # whether it is us who set the profiler's state
         blocks = [root for root in roots if isinstance(root, mx.gluon.Block)]
         modules = [root for root in roots if root not in blocks]
         self.names = Names(mx, blocks)
@@ -113,7 +113,8 @@ class Layers(object):
         self._counts: Dict[Any, Any] = {}  # layer -> calls within the present call of the model
         self._local = threading.local()
         self._imperative = Imperative(mx)
-        self._separate = self._queue = None
+        self._separate: Any = None
+        self._queue: Any = None
         self._methods: Dict[Any, Any] = {}
 
     def attach(self) -> Dict[str, Any]:
@@ -174,11 +175,11 @@ class Layers(object):
 
         return called
 
-    def _layer(self, block: Any, outermost: bool) -> Optional[str]:
+    def _layer(self, block: Any, outermost: bool) -> Any:
         """Return the layer that this call stands for; blocks that nobody knows are the caller's."""
         if outermost:
             self._counts.clear()
-        name = self.names.of(block)
+        name: Any = self.names.of(block)
         if name is None:
             if not outermost:
                 return self._local.layer

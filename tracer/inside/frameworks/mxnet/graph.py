@@ -8,7 +8,7 @@ GRAPH_FILE = "graph.json"
 
 def parse_graph(text: str) -> List[Dict[str, Any]]:
     """Return [{"op", "name", "inputs"}] from an executor's description of its graph, in the order of execution."""
-    nodes = []
+    nodes: List[Any] = []
     for line in text.splitlines():
         operator = re.match(r"Op:(\S+), Name=(.*)$", line)
         if operator:

@@ -42,10 +42,10 @@ class Queue(object):
         self._steps: List[Any] = []
         self._known: Dict[Any, Any] = {}  # key -> what an entry needs to be described: see the adding methods
         self._names: Dict[Any, Any] = {}  # handle of an operator -> its name
-        self._before = self._queued = None
-        self._made: Dict[
-            Any, Any
-        ] = {}  # handle of an array -> the entry that made it, and whether that is taken back by a backward pass
+        self._before: Any = None
+        self._queued: Optional[int] = None
+        # handle of an array -> the entry that made it, and whether that is taken back by a backward pass
+        self._made: Dict[Any, Any] = {}
 
     # --- while steps run -------------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Queue(object):
             self._known[key] = (symbol, [tuple(array.shape) for array in arrays], needed)
         self._add(key, made)
 
-    def executor(self, executor: Any, phase: str) -> List[int]:
+    def executor(self, executor: Any, phase: str) -> List[Any]:
         """An executor's forward or backward pass is to be queued; return what `queued` wants when it has been."""
         self.opening()
         key = (EXECUTOR, id(executor), None, None, phase, False)
@@ -86,7 +86,7 @@ class Queue(object):
             self._known[key] = (executor.debug_str(),)
         return self._add(key, ())
 
-    def backward(self) -> List[int]:
+    def backward(self) -> List[Any]:
         """A backward pass of what was recorded is to be queued; return what `queued` wants when it has been."""
         self.opening()
         return self._add((BACKWARD,), ())
@@ -109,7 +109,7 @@ class Queue(object):
             self._made[output.handle.value] = (len(self._entries), recorded)
         return recorded
 
-    def _add(self, key: Any, made: Any) -> List[int]:
+    def _add(self, key: Any, made: Any) -> List[Any]:
         self._entries.append((key, made))
         times = [self._queued, now_ns()]
         self._times.append(times)
@@ -121,15 +121,15 @@ class Queue(object):
 
     # --- when the pass is over -------------------------------------------------------------------------------------------
 
-    def write(self, folder: str) -> List[str]:
+    def write(self, folder: str) -> str:
         """Write the graph of each kind of step, and of which kind each step was; return the file's name."""
         self._close_step()
-        kinds = {}
+        kinds: Dict[Any, Any] = {}
         steps = []
         for entries, times in self._steps:
             first, last = zip(*times) if times else ((), ())
             steps.append({"graph": kinds.setdefault(entries, len(kinds)), "queued_ns": first, "until_ns": last})
-        graphs = [{"nodes": Nodes(self._described).of(entries)} for entries in sorted(kinds, key=kinds.get)]
+        graphs = [{"nodes": Nodes(self._described).of(entries)} for entries in sorted(kinds, key=kinds.__getitem__)]
         with open(os.path.join(folder, GRAPH_FILE), "w") as out:
             json.dump({"graphs": graphs, "steps": steps}, out)
         return GRAPH_FILE
@@ -140,7 +140,8 @@ class Queue(object):
         if found[0] is _DONE:
             return found[1]
         try:
-            result = {OPERATOR: self._of_operator, GRAPH: self._of_graph, EXECUTOR: self._of_executor}[key[0]](key, *found)
+            describe: Any = {OPERATOR: self._of_operator, GRAPH: self._of_graph, EXECUTOR: self._of_executor}[key[0]]
+            result = describe(key, *found)
         except Exception as error:  # whatever MXNet makes of a symbol that it never ran alone
             self.missing[self._name(key[1]) if key[0] == OPERATOR else str(key[2])] = str(error).split("\n")[0][:200]
             result = ([self._node(key)], []) if key[0] == OPERATOR else ([], [])
@@ -153,7 +154,8 @@ class Queue(object):
     def _name(self, handle: Any) -> str:
         """Return an operator's name by its handle."""
         if handle not in self._names:
-            name, base = ctypes.c_char_p(), self.mx.base
+            name: Any = ctypes.c_char_p()
+            base = self.mx.base
             base.check_call(base._LIB.MXSymbolGetAtomicSymbolName(ctypes.c_void_p(handle), ctypes.byref(name)))
             self._names[handle] = name.value.decode("ascii")
         return self._names[handle]
@@ -209,7 +211,7 @@ class Queue(object):
 class Nodes(object):
     """The nodes of a step, in the order in which they were queued; a backward pass takes back what was recorded."""
 
-    def __init__(self, described: Dict[str, Any]) -> None:
+    def __init__(self, described: Callable[[Any], Any]) -> None:
         self._described = described
         self._nodes: List[Any] = []
         self._last: Dict[Any, Any] = {}  # entry -> position of its last forward node
@@ -233,7 +235,7 @@ class Nodes(object):
 
     def _take_back(self, number: int) -> None:
         """Append the backward nodes of what was recorded: each waits for those of the entries that used its results."""
-        users = {}
+        users: Dict[Any, Any] = {}
         for entry, makers, back in reversed(self._tape):
             self._append(back, number, users.get(entry, []))
             last = [len(self._nodes) - 1] if back else users.get(entry, [])
@@ -243,7 +245,7 @@ class Nodes(object):
 
     def _append(self, nodes: Any, entry: Any, sources: Any) -> None:
         """Append an entry's nodes; those whose inputs are none of its own nodes' wait for `sources`."""
-        known = {}
+        known: Dict[Any, Any] = {}
         for node in nodes:
             own = sorted({known[name] for name in node["inputs"] if name in known})
             known[node["name"]] = len(self._nodes)

@@ -79,7 +79,7 @@ class Separate(object):
                 continue
             inside = block._cached_op_args
             indices = [[number for number, (is_data, _) in enumerate(inside) if is_data is wanted] for wanted in (True, False)]
-            flags = [("data_indices", indices[0]), ("param_indices", indices[1])]
+            flags: List[Any] = [("data_indices", indices[0]), ("param_indices", indices[1])]
             flags += [flag for flag in block._flags if flag[0] not in _BULKING]
             flags += [("forward_bulk_size", 0), ("backward_bulk_size", 0)]
             symbol = block._cached_graph[1]

@@ -13,7 +13,7 @@ import functools
 import json
 import os
 import weakref
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.frameworks.mxnet.graph import GRAPH_FILE, neighbour, parse_graph, phase_of, without_direction
 from kernelscope.tracer.inside.frameworks.mxnet.library import Library
@@ -58,7 +58,7 @@ def name_layers(nodes: List[Dict[str, Any]], root: str, prefixes: Sequence[Tuple
     for node in nodes:
         base = without_direction(node["name"])
         node["phase"] = phase_of(node)
-        starting = [layer for prefix, layer in prefixes if (base + "_").startswith(prefix)]
+        starting: List[Any] = [layer for prefix, layer in prefixes if (base + "_").startswith(prefix)]
         containing = [layer for prefix, layer in prefixes if prefix in base]
         node["layer"] = (starting or containing or [None])[0]
     for position, node in reversed(list(enumerate(nodes))):  # the last first, for one may use another (sum_grad)
@@ -90,9 +90,8 @@ class Hooks(Base):
         self.loss: Any = None
         self.named: List[Any] = []  # the names of the network's layers
         self.shapes: Dict[Any, Any] = {}  # block's prefix -> shapes of the inputs of its latest call
-        self._hybridized: List[
-            Any
-        ] = []  # weak references to outermost blocks on which hybridize() was called, with the latest options
+        # weak references to outermost blocks on which hybridize() was called, with the latest options
+        self._hybridized: List[Any] = []
 
     def configure(self) -> None:
         """Set the number of threads and import mxnet, which reads it then; have each loop end with nothing queued."""
@@ -112,7 +111,7 @@ class Hooks(Base):
 
     def _notice_hybridize(self) -> None:
         """Keep which blocks are hybridized and how; a call of a block goes on to its children, which count with it."""
-        depth = []
+        depth: List[Any] = []
 
         def noticing(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
@@ -160,7 +159,7 @@ class Hooks(Base):
         self.library.range_waiting(Patches(), self.recorder)
         self.recorder.settle = self.mx.nd.waitall
 
-    def _attach_block(self, block: Any, category: str, name: str, layer: str) -> None:
+    def _attach_block(self, block: Any, category: str, name: str, layer: Optional[str]) -> None:
         recorder, shapes, prefix = self.recorder, self.shapes, block.prefix
 
         def enter(block: Any, inputs: Any) -> None:

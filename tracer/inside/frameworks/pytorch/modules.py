@@ -119,7 +119,7 @@ class Layers(object):
 
     def described(self) -> Dict[str, Any]:
         """Return the description of the models and of the layers that were called, in the order of their first calls."""
-        layers = [(name,) + self._types[name] for name in sorted(self._order, key=self._order.get)]
+        layers = [(name,) + self._types[name] for name in sorted(self._order, key=self._order.__getitem__)]
         return network(self.title, layers, self.parameters)
 
     # --- modules ---------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Layers(object):
 
     # --- the rest of a step ----------------------------------------------------------------------------------------------
 
-    def _losing(self, original: Callable[..., Any], layer: str = "loss") -> Callable[..., Any]:
+    def _losing(self, original: Callable[..., Any], layer: Optional[str] = "loss") -> Callable[..., Any]:
         """A loss that is called as a function, by whomever, is the layer "loss"; without a layer, a method is its class's."""
         recorder, backward, enabled = self.recorder, self._backward, self.torch.is_grad_enabled
         is_compiling, hooked = compiling(self.torch), self._hooked
@@ -301,7 +301,7 @@ class Layers(object):
         return tuple(ranged(value) if callable(value) else value for value in arguments), named
 
 
-class _Hooked(dict):
+class _Hooked(dict):  # type: ignore[type-arg]
     """Whether a layer's gradients have ranges, looked up with the number of a repeated call or without."""
 
     def __init__(self, layers: Any) -> None:

@@ -38,7 +38,7 @@ class Adapter(Base):
         self.roots = Seen()  # the outermost modules that were called
         self._optimizes = False  # whether an optimizer was made
         self._differentiated = False  # whether there was a backward since a step ended
-        self._trained = lambda: None  # a weak reference to the model whose calls follow a backward
+        self._trained: Callable[[], Any] = lambda: None  # a weak reference to the model whose calls follow a backward
         self._operators: Any = None  # of the kernels pass
         self._watching = Patches()  # once it is known what ends a step, where no optimizer does
         self._handles: List[Any] = []

@@ -9,6 +9,7 @@ import bisect
 import sys
 from typing import Any, Dict, List, Optional, Set
 
+from kernelscope.tracer.inside.frameworks.tensorflow.graphs import LayerName
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -29,9 +30,9 @@ class Ranges(object):
         self._scopes: Dict[Any, Any] = {}  # scope that Keras opens in eager code -> labels of the calls in it
         self._tape = _module("tensorflow.python.pywrap_tfe")
         self._backprop = _module("tensorflow.python.eager.backprop")
-        self._uid = getattr(_module("tensorflow.python.framework.ops"), "uid", None)  # the next number
+        self._uid: Any = getattr(_module("tensorflow.python.framework.ops"), "uid", None)  # the next number
 
-    def attach(self) -> Dict[str, Any]:
+    def attach(self) -> None:
         """Put there what is there only while ranges are recorded."""
         self._library.range_reading(self._patches, self.recorder)
         if self._uid is not None and hasattr(self._tape, "TFE_Py_RegisterGradientFunction"):
@@ -69,7 +70,7 @@ class Ranges(object):
         begun = self._number()
         return Opened(self.recorder.push("layer", label, *owner), label, begun)
 
-    def layer(self, name: str, outermost: bool) -> Any:
+    def layer(self, name: LayerName, outermost: bool) -> "Opened":
         """Open the range of a layer's call. name: as graphs.Calls has it."""
         label = self._labels.get(name)
         if label is None:
@@ -125,7 +126,7 @@ class Opened(object):
 
     __slots__ = ("number", "label", "begun")
 
-    def __init__(self, number: int, label: Optional[str] = None, begun: Optional[int] = None) -> None:
+    def __init__(self, number: Optional[int], label: Optional[str] = None, begun: Optional[int] = None) -> None:
         self.number = number
         self.label = label
         self.begun = begun
@@ -142,7 +143,7 @@ class Made(object):
     def add(self, opened: Any, end: int, returned: Any) -> None:
         """Note a call that has ended, at this number, and the tensors that it returned."""
         if len(self._ends) >= MOST_CALLS:
-            self.__init__()
+            self.__init__()  # type: ignore[misc]
         self._ends.append(end)
         self._calls.append((opened.begun, opened.label))
         for tensor in returned:
@@ -150,7 +151,7 @@ class Made(object):
             if number is not None:
                 self._returned.add(number)
 
-    def layer(self, outputs: Any, inputs: Any) -> Any:
+    def layer(self, outputs: Any, inputs: Any) -> Optional[str]:
         """Return the layer to whose call an operator belongs that has these tensors, None where they do not tell.
 
         Its own call made its outputs. Of its inputs the newest one tells, if it did not leave the call that made it.

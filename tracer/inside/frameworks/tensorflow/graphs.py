@@ -118,7 +118,7 @@ class Table(object):
         self.models: Set[Any] = set()
         self.batch: Any = None
         self.trains = False
-        self.graphs = weakref.WeakSet()
+        self.graphs: Any = weakref.WeakSet()
 
     def written(self, render: Callable[[Any], Optional[str]]) -> Dict[str, Any]:
         """Return the table as it is written; render: makes a layer's text."""
@@ -134,7 +134,9 @@ class Table(object):
                 elif operator.type == "AddN" and operators.get(operator.name) == BACKWARD:
                     operators[operator.name] = self._sum_owner(operator)
         owners = {"scopes": self.scopes, "operators": operators}
-        table = {part: {name: [render(one[0]), one[1]] for name, one in of.items()} for part, of in owners.items()}
+        table: Dict[str, Any] = {
+            part: {name: [render(one[0]), one[1]] for name, one in of.items()} for part, of in owners.items()
+        }
         table.update(fused=fused, calls=sorted(calls))
         return table
 
@@ -171,7 +173,7 @@ class Graphs(object):
 
     def __init__(self, tf: Any) -> None:
         self._tf = tf
-        self._tables = weakref.WeakKeyDictionary()  # outermost graph -> Table
+        self._tables: Any = weakref.WeakKeyDictionary()  # outermost graph -> Table
 
     def table(self) -> Table:
         """Return the table of the graph that is being made now; of nested graphs the outermost one's."""
@@ -197,7 +199,7 @@ class Graphs(object):
         graph = self._tf.compat.v1.get_default_graph()
         return graph, len(graph.get_operations())
 
-    def end(self, begun: int, owner: Owner) -> None:
+    def end(self, begun: Tuple[Any, int], owner: Owner) -> None:
         """Note that the operators made since `begin` belong to `owner`, unless something inside of it has claimed them."""
         graph, start = begun
         if graph is not self._tf.compat.v1.get_default_graph():

@@ -67,8 +67,8 @@ class Adapter(Base):
         self.batch: Any = None
         self._fetches = Fetches(tf.nest.flatten)
         self.compiled = Tracings(tf)
-        self._functions = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
-        self._weighty = weakref.WeakKeyDictionary()  # outermost layer -> whether it has weights
+        self._functions: Any = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
+        self._weighty: Any = weakref.WeakKeyDictionary()  # outermost layer -> whether it has weights
         self._together = 1  # batches that one call of a function executes
         # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: the last one of a model;
         # keras: a scope of Keras's is being entered; scopes, tapes: those that are open
@@ -271,7 +271,7 @@ class Adapter(Base):
             if arguments and type(arguments[0]).__name__ == "KerasTensor":
                 return original(layer, *arguments, **keywords)  # a model that is being built
             runs = eager()
-            ranges = self.ranges if runs else None
+            ranges: Any = self.ranges if runs else None
             outermost = calls.depth() == 0
             name = calls.enter(layer, runs)
             opened = ranges.layer(name, outermost) if ranges is not None else None
@@ -298,7 +298,7 @@ class Adapter(Base):
 
     def _note_batch(self, arguments: Any, runs: bool) -> None:
         """Note the batch of a model's call; in a graph it may be of any size."""
-        shape = getattr(arguments[0], "shape", None) if arguments else None
+        shape: Any = getattr(arguments[0], "shape", None) if arguments else None
         try:
             batch = int(shape[0])
         except (TypeError, IndexError, ValueError):
@@ -492,7 +492,7 @@ class Adapter(Base):
         return {"functions": found}
 
     @property
-    def prints(self) -> bool:
+    def prints(self) -> bool:  # type: ignore[override]
         """Whether the script's environment has oneDNN print: it asks once, and TensorFlow's copy of it has no other switch."""
         return any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
 

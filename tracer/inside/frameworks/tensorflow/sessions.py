@@ -20,7 +20,9 @@ class Fetches(object):
     def __init__(self, flatten: Callable[[Any], List[Any]]) -> None:
         self.seen = False  # whether a session was called
         self._flatten = flatten
-        self._graphs = weakref.WeakKeyDictionary()  # graph -> {name of what is fetched: whether it trains; None for no value}
+        self._graphs: Any = (
+            weakref.WeakKeyDictionary()
+        )  # graph -> {name of what is fetched: whether it trains; None for no value}
 
     def step_end(self, graph: Any, fetches: Any) -> Optional[Tuple[Any, bool]]:
         """Return (key, whether it trains) of the step that such a call ends; None for one that only runs an initializer or so."""

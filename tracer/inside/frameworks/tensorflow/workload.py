@@ -51,8 +51,8 @@ class Hooks(Base):
         """
         import keras
 
-        library, symbolic = self.library, []
-        tf = library.tf
+        symbolic: List[Any] = []
+        library, tf = self.library, self.library.tf
         enter, call = tf.GradientTape.__enter__, keras.Model.__call__
         function = library.function_class
         make = function.__init__
@@ -124,7 +124,7 @@ class Hooks(Base):
 
 def _sums(graphs: Iterable[Any]) -> Dict[str, List[List[str]]]:
     """Return {sum of gradients: [names of the operators that it adds up, names of those that take it]} of these graphs."""
-    found = {}
+    found: Dict[Any, Any] = {}
     for graph in graphs:
         for operator in graph.get_operations():
             if operator.type == "AddN" and "/" not in operator.name:

@@ -96,7 +96,8 @@ def execution_order(nodes: Sequence[Any], graph: Any) -> List[Any]:
 
     It computes output by output, and before each node what has to come before it, then its inputs (lazylinker_c.c).
     """
-    numbers, done, order = {}, set(), []
+    numbers: Dict[Any, int] = {}
+    done, order = set(), []
     for node in nodes:
         for variable in node.inputs + node.outputs:
             numbers.setdefault(variable, len(numbers))
@@ -111,8 +112,8 @@ def execution_order(nodes: Sequence[Any], graph: Any) -> List[Any]:
             done.add(node)
             order.append(node)
             continue
-        needed = {variable for other in before.get(node, ()) for variable in other.outputs}
-        needed = sorted(needed, key=numbers.get) + list(node.inputs)
+        first = {variable for other in before.get(node, ()) for variable in other.outputs}
+        needed = sorted(first, key=lambda variable: numbers[variable]) + list(node.inputs)
         waiting.append((node, True))
         waiting += [(variable.owner, False) for variable in reversed(needed)]
     return order
@@ -124,7 +125,8 @@ def describe(nodes: Sequence[Any]) -> List[Dict[str, Any]]:
     A fusion belongs to the layer of its result. A node without a mark, which rewriting made, belongs to the node that uses
     its result next, else to one that feeds it ("graph order"). So does a product that rewriting joined with its update.
     """
-    users, rows = {}, []
+    users: Dict[Any, List[Any]] = {}
+    rows = []
     for node in nodes:
         for variable in node.inputs:
             if variable.owner is not None:

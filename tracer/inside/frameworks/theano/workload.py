@@ -25,8 +25,8 @@ MODULES = (("theano.gradient", ("", "backward")), ("theano.tensor.nnet.nnet", ("
 class Hooks(Base):
     """What a pass records of programs on Theano: of those that have `layer_kind`."""
 
-    methods = ()  # names of the methods in which a layer computes its output
-    modules = MODULES
+    methods: Tuple[str, ...] = ()  # names of the methods in which a layer computes its output
+    modules: Tuple[Any, ...] = MODULES
 
     def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
@@ -153,7 +153,7 @@ class _Machine(object):
             owner.running = None
         end = now_ns()
         if owner.recorder.in_step:
-            spans = {}
+            spans: Dict[Any, Any] = {}
             for caller, (begun, ended) in zip(self._callers, owner.blas.times(first)):
                 spans[caller] = (spans.get(caller, (begun,))[0], ended)
             seconds = self._machine.call_times

@@ -26,7 +26,7 @@ def _start(path):
             code = compile(file.read(), path, "exec")
         namespace = {"__name__": "kernelscope.tracer.inside.profiling.start", "__file__": path}
         exec(code, namespace)  # noqa: S102  our own file, without a trace of it on sys.path or in sys.modules
-        namespace["main"]()
+        namespace["main"]()  # type: ignore[operator]
     except Exception as error:
         try:
             with open(os.environ["KERNELSCOPE_PROFILE"] + ".failed", "a") as out:
@@ -37,4 +37,4 @@ def _start(path):
 
 _start(_make_way(os.path.dirname(os.path.abspath(__file__))))
 sys.modules.pop("sitecustomize", None)
-import sitecustomize  # noqa: E402, F401, I001  the user's own; where there is none, site expects the ImportError that this raises
+import sitecustomize  # type: ignore[import-not-found]  # noqa: E402, F401, I001  the user's own; where there is none, site expects the ImportError that this raises
