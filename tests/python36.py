@@ -6,19 +6,18 @@ Run by `make lint`. Without a Python 3.6 on the machine it says so and succeeds,
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("tracer/inside", "workloads")
 
 
 def main() -> int:
     """Return 0 when everything compiles and every test passes."""
     from kernelscope.tracer.outside.interpreters import find
+    from kernelscope.tracer.outside.staging import stage
 
     interpreter = find("3.6")
     if interpreter is None:
@@ -26,11 +25,9 @@ def main() -> int:
         return 1 if os.environ.get("CI") else 0
     python = str(interpreter.path)
     with tempfile.TemporaryDirectory() as temporary:
-        package = Path(temporary, "kernelscope")
-        for folder in FOLDERS:
-            shutil.copytree(ROOT / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        stage(Path(temporary))
         environment = {**os.environ, "PYTHONPATH": temporary, "KERNELSCOPE_SOURCE": str(ROOT)}
-        compiled = subprocess.run([python, "-m", "compileall", "-q", str(package)], env=environment, check=False)
+        compiled = subprocess.run([python, "-m", "compileall", "-q", temporary], env=environment, check=False)
         tests = [python, "-m", "unittest", "discover", "-q", "-s", str(ROOT / "tests" / "inside36")]
         tested = subprocess.run(tests, env=environment, check=False, cwd=temporary)
     return compiled.returncode or tested.returncode

@@ -38,6 +38,7 @@ def run(folder, *command):
     )
 
 
+@pytest.mark.slow
 def test_the_example_trains_and_is_recorded_where_it_is_added(applied):
     done = run(applied, "pytest", "-q", "--import-mode=importlib", "--rootdir", str(applied), str(applied / "tests"))
     assert done.returncode == 0, done.stdout + done.stderr
