@@ -9,24 +9,20 @@ import types
 import unittest
 from unittest import mock
 
-from kernelscope import tracer
+from kernelscope.tracer import inside
 from kernelscope.tracer.inside.frameworks.compilations import Compilations
 from kernelscope.tracer.inside.frameworks.jax.scopes import Scopes
 from kernelscope.tracer.inside.profiling.inputs import Inputs
 from kernelscope.tracer.inside.ranges import Recorder
 
 _STARTING = """
-import importlib.util, sys, types
-sys.modules["kernelscope"] = types.ModuleType("kernelscope")
-sys.modules["kernelscope"].__path__ = []
+import sys, types
+for name, path in (("kernelscope", []), ("kernelscope.tracer", [sys.argv[1]])):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = path
 before = set(sys.modules)
-place = sys.argv[1]
-name, file = "kernelscope.tracer", place + "/__init__.py"
-spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[place])
-sys.modules[name] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
+from kernelscope.tracer.inside import annotations, frameworks
 from kernelscope.tracer.inside.profiling import imports
-from kernelscope.tracer.inside import frameworks
 print(" ".join({"typing", "json", "ctypes", "kernelscope.tracer.inside.ranges"} & (set(sys.modules) - before)))
 """
 
@@ -36,7 +32,7 @@ class StartTest(unittest.TestCase):
 
     def test_little_is_loaded_until_a_framework_is(self):
         """The annotations, the watcher of imports and the frameworks' descriptors need none of these."""
-        place = os.path.dirname(tracer.__file__)
+        place = os.path.dirname(os.path.dirname(inside.__file__))
         found = subprocess.check_output([sys.executable, "-S", "-E", "-c", _STARTING, place])
         self.assertEqual(found.strip(), b"")
 
