@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import gc
 import importlib
 import keyword
+import re
 import sys
 from collections.abc import Sequence
 
@@ -18,30 +20,41 @@ from kernelscope.tracer.version import VERSION
 
 # In the order in which help lists them. The module of a command has configure(parser) and run(arguments); it is imported when the
 # command is chosen, so that --help and --version wait for none.
-COMMANDS = {
-    "doctor": "what can be measured on this machine, and why the rest cannot",
-    "env": "create, list or remove the environments that frameworks run in",
-    "data": "convert a data set into frameworks' own record formats",
-    "run": "record one workload in one framework",
-    "profile": "record a script of your own, unchanged, and say what to do about it",
-    "compare": "one workload in several frameworks, side by side",
-    "sweep": "run an experiment: all combinations that a TOML file lists",
-    "watch": "how far a recording in progress is",
-    "import": "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, line_profiler or nvidia-smi",
-    "breakdown": "where a recorded step's time goes",
-    "steps": "the steps of a capture: what marks them, how sure that is, and what else they could be",
-    "roofline": "operations and bytes per second of kernels or layers against measured ceilings",
-    "device": "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording",
-    "energy": "joules per step, sample, layer and kind",
-    "advise": "what to do about one recording: what costs a step most that can be avoided, and how",
-    "explain": "why one recording is slower than another, in parts that add up and causes with remedies",
-    "gate": "fail when NEW is slower than BASE by more than allowed",
-    "report": "a report of a run, or of several side by side",
-    "export": "write what was recorded or found in other tools' formats",
-    "classify": "what a kernel's name tells, and by which rule",
-    "redact": "copy a capture without what looks like secrets",
-    "agent": "make one file that records where nothing can be installed",
+GROUPS = {
+    "every day": {
+        "profile": "record a script of your own, unchanged, and say what to do about it",
+        "advise": "what to do about one recording: what costs a step most that can be avoided, and how",
+        "explain": "why one recording is slower than another, in parts that add up and causes with remedies",
+        "report": "a report of a run, or of several side by side",
+        "breakdown": "where a recorded step's time goes",
+    },
+    "record": {
+        "run": "record one workload in one framework",
+        "compare": "one workload in several frameworks, side by side",
+        "sweep": "run an experiment: all combinations that a TOML file lists",
+        "watch": "how far a recording in progress is",
+    },
+    "captures": {
+        "import": "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, rocprof and other tools",
+        "steps": "the steps of a capture: what marks them, how sure that is, and what else they could be",
+        "export": "write what was recorded or found in other tools' formats",
+        "redact": "copy a capture without what looks like secrets",
+        "classify": "what a kernel's name tells, and by which rule",
+    },
+    "look closer": {
+        "device": "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording",
+        "roofline": "operations and bytes per second of kernels or layers against measured ceilings",
+        "energy": "joules per step, sample, layer and kind",
+        "gate": "fail when NEW is slower than BASE by more than allowed",
+    },
+    "set up": {
+        "doctor": "what can be measured on this machine, and why the rest cannot",
+        "env": "create, list or remove the environments that frameworks run in",
+        "data": "convert a data set into frameworks' own record formats",
+        "agent": "make one file that records where nothing can be installed",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."
 EPILOG = (
@@ -49,18 +62,37 @@ EPILOG = (
 )
 
 
+_UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '([^']*)'")
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, with the way to the help, and exits with 2."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
+        unknown = _UNKNOWN.match(message)
+        if unknown:
+            near = difflib.get_close_matches(unknown[1], COMMANDS, 1)
+            message = f"no command {unknown[1]!r}{f'; did you mean {near[0]}?' if near else ''}"
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
 
+class _Top(_Parser):
+    """Lists the commands in groups."""
+
+    def format_help(self) -> str:
+        """Return what --help prints."""
+        width = max(map(len, COMMANDS))
+        lines = [f"usage: {self.prog} COMMAND ...   ({self.prog} COMMAND --help says more)", "", DESCRIPTION]
+        for group, commands in GROUPS.items():
+            lines += ["", f"{group}:", *(f"  {name:{width}}  {summary}" for name, summary in commands.items())]
+        return "\n".join([*lines, "", "-V, --version prints the version.", EPILOG, ""])
+
+
 def parser(*chosen: str) -> argparse.ArgumentParser:
     """Return the parser of all commands, with the arguments of those that are chosen."""
-    top = _Parser(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
-    top.add_argument("--version", action="version", version=VERSION)
+    top = _Top(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
+    top.add_argument("-V", "--version", action="version", version=VERSION)
     # prog is what argparse would find itself, with all that it takes to format help
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser, prog=top.prog)
     for name, summary in COMMANDS.items():

@@ -92,3 +92,16 @@ def test_the_status_is_the_commands_own_where_stdout_is_closed(tmp_path):
     new = capture(tmp_path / "new.json", 1900)
     line = shlex.join([*COMMAND, "gate", str(base), str(new), "--strict"])
     assert subprocess.run(["bash", "-c", f"{line} >&-"], timeout=120, check=False).returncode == 1
+
+
+def test_a_command_that_is_nearly_one_is_named():
+    done = subprocess.run([*COMMAND, "expain", "a", "b"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "kernelscope: error: no command 'expain'; did you mean explain? (see kernelscope --help)\n"
+
+
+def test_help_begins_with_what_is_used_every_day():
+    lines = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True).stdout.splitlines()
+    at = lines.index("every day:")
+    assert [line.split()[0] for line in lines[at + 1 : at + 6]] == ["profile", "advise", "explain", "report", "breakdown"]
+    assert max(map(len, lines)) <= 130
