@@ -124,11 +124,13 @@ class OneRun:
 
     @cached_property
     def _result(self) -> dict[str, Any]:
-        return self._handling.plain(compare([self._run]))
+        made: dict[str, Any] = self._handling.plain(compare([self._run]))
+        return made
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        return self._handling.plain(envelopes(self._run.trace()))
+        made: list[dict[str, Any]] = self._handling.plain(envelopes(self._run.trace()))
+        return made
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -198,8 +200,10 @@ class Imported(Capture):
 
     @cached_property
     def _record(self) -> dict[str, Any]:
-        return self._handling.plain(self._imported.record)
+        made: dict[str, Any] = self._handling.plain(self._imported.record)
+        return made
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        return self._handling.plain(self._imported.breakdowns())
+        made: list[dict[str, Any]] = self._handling.plain(self._imported.breakdowns())
+        return made
