@@ -16,7 +16,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import again, sides
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.recordings.run import PassData, Run
-from kernelscope.analysis.trace import KINDS, Trace
+from kernelscope.analysis.trace import KINDS, PHASES, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/compare/1"
@@ -205,7 +205,7 @@ def _side_by_side(
         _row(key if isinstance(key, tuple) else (key,), keys, values)
         for key, values in zip(table.index, table.to_dict("records"), strict=True)
     ]
-    phases = ("forward", "backward", "optimizer", "data", "other")
+    phases = (*PHASES, parts.OUTSIDE_OF_STEPS)
     last = len(order)
     return sorted(
         rows,

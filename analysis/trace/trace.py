@@ -296,7 +296,8 @@ def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.D
 
 
 def _typed(values: pd.Series, column: Column) -> pd.Series:
-    if values.dtype == _DTYPES.get(column.dtype):
+    declared = _DTYPES.get(column.dtype)
+    if declared is not None and values.dtype == declared:  # numpy takes None for float64
         return values
     if column.dtype == "category":
         return with_text_categories(
