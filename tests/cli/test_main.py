@@ -21,14 +21,14 @@ def test_help_lists_every_command():
     done = kernelscope("--help")
     assert done.returncode == 0
     for name in ("doctor", "env", "run", "compare", "import", "breakdown", "report", "classify", "redact"):
-        assert re.search(rf"^    {name}\s+\w", done.stdout, re.MULTILINE)
+        assert re.search(rf"^  {name}\s+\w", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "expected"),
     [
         ([], 2, "the following arguments are required: COMMAND"),
-        (["campare"], 2, "invalid choice: 'campare'"),
+        (["campare"], 2, "no command 'campare'; did you mean compare?"),
         (["compare", "vgg", "-f", "pytorch", "-o", "OUT"], 2, "unknown workload 'vgg'; known: lenet, mlp, cnn, lstm"),
         (
             ["compare", "lenet", "-f", "caffe", "-o", "OUT"],
