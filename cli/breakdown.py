@@ -5,19 +5,25 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from kernelscope import analysis
-from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdown, breakdowns
+from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
 from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.explain import recording_cost as cost_of_recording
 from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import Trace
 from kernelscope.cli import steps_options
 from kernelscope.cli.output import FORMATS, write_breakdown
 from kernelscope.cli.warn import about, about_info
 from kernelscope.reports import recorded
+from kernelscope.reports.chosen_rows import UnknownColumn, chosen, finest
+from kernelscope.tracer.outside.errors import UsageError
 
+ALL = "all"  # rows
+FINEST = ("layer", "range", "kernel")
 MARKED = "marked"  # steps that the profiler marks; without any, the whole
 BY = ("layer", "kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
 
@@ -27,7 +33,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", metavar="PATH", help="a folder that `run`, `compare` or `import` wrote, or a capture as `import` takes it"
     )
-    parser.add_argument("--by", choices=BY, default="layer", help="what makes a row (default: layer)")
+    parser.add_argument("--by", choices=BY, help="what makes a row (default: layer if any is known, else range, else kernel)")
+    parser.add_argument("--rows", type=_rows, metavar="N|all", help="how many rows (default: 20 in tables, else all)")
+    parser.add_argument("--sort", metavar="COLUMN", help="by which column: numbers from the largest (default: time)")
+    parser.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        type=_filter,
+        metavar="COLUMN=PATTERN",
+        help="only these rows, such as layer=conv*",
+    )
     steps_options.configure(parser, default=MARKED)
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
 
@@ -39,21 +55,54 @@ def run(arguments: argparse.Namespace) -> int:
         return _of_steps(path, arguments)
     kind = kind_of(path)
     if kind is Kind.IMPORT:
-        recorded = imported.Imported(path)
-        about_info(recorded.record.get("info", {}))
-        result = recorded.breakdown(arguments.by)
+        capture = imported.Imported(path)
+        about_info(capture.record.get("info", {}))
+        by = arguments.by or finest({by: capture.breakdown(by) for by in ("layer", "range")})
+        result = capture.breakdown(by)
         _hint(result["window"])
-        write_breakdown(result, arguments.format)
+        _write(result, arguments)
         return 0
     with analysis.reading(path) as trace:
-        found = breakdowns(trace, (arguments.by,))[arguments.by]
+        found = _broken_down(trace, arguments.by)
     about(trace)
-    if isinstance(found, str):
-        raise analysis.EvidenceError(found)
     _hint(found.window)
     first = recording_cost(analysis.Run(path), found) if kind is Kind.RUN else None
-    write_breakdown(found.as_dict(), arguments.format, first)
+    _write(found.as_dict(), arguments, first)
     return 0
+
+
+def _broken_down(trace: Trace, by: str | None) -> Breakdown:
+    """Return the breakdown by what was asked for, or by the finest that the recording knows; raise EvidenceError without."""
+    found = breakdowns(trace, (by,) if by else FINEST)
+    chosen_by = by or finest({name: one if isinstance(one, str) else one.as_dict() for name, one in found.items()})
+    result = found[chosen_by]
+    if isinstance(result, str):
+        raise analysis.EvidenceError(result)
+    return result
+
+
+def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | None = None) -> None:
+    """Write the rows that were asked for."""
+    most = None if arguments.rows in (None, ALL) else arguments.rows
+    try:
+        result = chosen(result, arguments.filter, arguments.sort, most)
+    except UnknownColumn as error:
+        raise UsageError(f"--filter, --sort: {error}") from error
+    write_breakdown(result, arguments.format, first, len(result["rows"]) if arguments.rows else None)
+
+
+def _rows(text: str) -> int | str:
+    if text == ALL:
+        return ALL
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of rows nor {ALL!r}")
+    return int(text)
+
+
+def _filter(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"{text!r}: write COLUMN=PATTERN, such as layer=conv*")
+    return text
 
 
 def recording_cost(run: Run, found: Breakdown) -> str | None:
@@ -78,6 +127,6 @@ def _of_steps(path: Path, arguments: argparse.Namespace) -> int:
     trace = steps.windowed(trace, request)
     found = steps.find(trace, request)
     print(f"kernelscope: {found.sentence() if found else 'no steps: the capture as a whole'}", file=sys.stderr)
-    result = breakdown(steps.of_device(steps.applied(trace, found), request.device), arguments.by)
-    write_breakdown(result.as_dict(), arguments.format)
+    result = _broken_down(steps.of_device(steps.applied(trace, found), request.device), arguments.by)
+    _write(result.as_dict(), arguments)
     return 0

@@ -57,17 +57,18 @@ def size(count: int | None) -> str | None:
     return f"{count} B"
 
 
-def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = None) -> None:
+def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = None, rows: int | None = None) -> None:
     """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS.
 
-    first: what is to be known before it is read; beside data for programs it goes to stderr.
+    first: what is to be known before it is read; beside data for programs it goes to stderr. rows: of a table, unless as many as
+    fit a screen.
     """
     if first is not None:
         _replacing()
         read = form in ("table", "markdown")
         print(f"{first}\n" if read else f"kernelscope: {first}", file=sys.stdout if read else sys.stderr)
     if form == "table":
-        _print(terminal.breakdown(result))
+        _print(terminal.breakdown(result, rows or terminal.TALL))
         return
 
     if form == "csv":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from rich import box
@@ -10,11 +11,13 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from kernelscope.analysis.kernels.short_names import short
 from kernelscope.reports import content, units
 from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
-TALL = 60  # rows of a breakdown shown, those with most time
+TALL = 20  # rows of a breakdown shown, those with most time
+_OUTLIER = 1.5  # times the median step, above which a step is marked
 _ALL = "100.0%"
 _RIGHT: dict[str, Any] = {"justify": "right", "no_wrap": True}
 _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
@@ -58,7 +61,7 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     named = [key for place, key in enumerate(keys(result)[0]) if not place or any(row.get(key) for row in result["rows"])]
     texts = [
         (*(value(row, key) for key in named), units.in_unit(content.row_ns(row), unit, decimals),
-         units.count(row["count"]), printable(row.get("method")))
+         called(result, row), printable(row.get("method")))
         for row in shown
     ]  # fmt: skip
     bars = _room_for_bars(texts, width)
@@ -66,7 +69,7 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     keyed = [(key, "" if place else content.whole(result), {"overflow": "fold"}) for place, key in enumerate(named)]
     columns: list[tuple[str, str, dict[str, Any]]] = [
         *keyed, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
-        ("count", "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),
+        (calls(result), "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),
     ]  # fmt: skip
     longest = max((row["share"] for row in shown), default=1.0) or 1.0
     lines = [
@@ -77,6 +80,29 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
         time, share = sums(rest)
         blank = [""] * (len(named) - 1)
         lines.append((f"({len(rest)} more)", *blank, units.in_unit(time, unit, decimals), units.percent(share), "", "", ""))
+    return _table(columns, lines, width)
+
+
+def of_steps(result: Mapping[str, Any], most: int, width: int) -> Table:
+    """Return the table of steps: each one's own time, what that is of the mean step, and which take much longer than most."""
+    unit, decimals = unit_of(result)
+    rows, mean = result["rows"], max(int(result["step_ns"] or 0), 1)
+    times = [int(row["duration_ns"]) for row in rows]
+    usual, longest = median(times or [0]), max(times, default=1) or 1
+    windows = any(row.get("window") is not None for row in rows)
+    bars = max(min(width - 60, 24), 4)
+    lines = [
+        (units.in_unit(time, unit, decimals), units.percent(time / mean), bar(time / longest, bars), value(row, "step"),
+         *([value(row, "window")] if windows else []), f"{time / usual:.1f} times the median" if time > _OUTLIER * usual else "")
+        for row, time in zip(rows[:most], times, strict=False)
+    ]  # fmt: skip
+    if len(rows) > most:
+        lines.append(("", "", "", f"({len(rows) - most} more)", *([""] if windows else []), ""))
+    named: list[tuple[str, str, dict[str, Any]]] = [("step", "mean", {}), *([("window", "", {})] if windows else [])]
+    columns: list[tuple[str, str, dict[str, Any]]] = [
+        (unit, units.in_unit(mean, unit, decimals), _RIGHT), ("of the mean", _ALL, _RIGHT),
+        ("", "", {"style": "blue", "width": bars, "no_wrap": True}), *named, ("", "", {"overflow": "fold", "style": "yellow"}),
+    ]  # fmt: skip
     return _table(columns, lines, width)
 
 
@@ -111,6 +137,30 @@ def bar(share: float, width: int) -> str:
 def value(row: Row, key: str) -> str:
     """Return a row's key as text, nothing where it is unknown."""
     return printable(row[key], 200) if row.get(key) is not None else ""
+
+
+def named(row: Row, key: str) -> str:
+    """Return a row's key as text; of a kernel its short name, which tables of people can hold."""
+    text = row.get(key)
+    return (
+        printable(short(text), None)
+        if key == "kernel" and text is not None and not str(text).startswith("(")
+        else value(row, key)
+    )
+
+
+def calls(result: Mapping[str, Any]) -> str:
+    """Return what the column of executions is called: they are per step where there are steps."""
+    return "calls a step" if result.get("steps") and result["by"] != "step" else "calls"
+
+
+def called(result: Mapping[str, Any], row: Row) -> str:
+    """Return how often a row was executed, per step where there are steps."""
+    count = row.get("count")
+    if count is None:
+        return units.count(None)
+    each = count / result["steps"] if result.get("steps") and result["by"] != "step" else count
+    return units.count(round(each)) if abs(each - round(each)) < 0.005 else f"{each:,.2f}"
 
 
 def sums(rows: Sequence[Row]) -> tuple[int, float]:

@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.reports import breakdown_grid, captures, content, explanation, explanation_lines, units
-from kernelscope.reports.breakdown_grid import TALL, bar
+from kernelscope.reports.breakdown_grid import TALL as TALL
+from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
@@ -361,7 +362,9 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
     yield Text(title, style="bold")
     yield from (Text(line, style="dim") for line in beside)
     first, beneath = breakdown_grid.keys(result)
-    if beneath:
+    if result["by"] == "step":
+        yield breakdown_grid.of_steps(result, most, width)
+    elif beneath:
         yield _listed(result, most, first, beneath)
     else:
         yield breakdown_grid.drawn(result, most, width)
@@ -377,16 +380,16 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     more = {key: name for key, name in _OF_LINES.items() if any(row.get(key) is not None for row in shown)}
     for heading in more.values():
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("count", justify="right", no_wrap=True)
+    table.add_column(breakdown_grid.calls(result), justify="right", no_wrap=True)
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:
-        name = Text(" ".join(filter(None, (breakdown_grid.value(row, key) for key in first))), style="bold")
-        said = {row.get(first[0]), "(unattributed)", None}
+        name = Text(" ".join(filter(None, (breakdown_grid.named(row, key) for key in first))), style="bold")
+        said = {row.get(first[0]), "(unattributed)", "none", None}
         details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) not in said]
         name.append("\n" + " · ".join(details), style="not bold dim")
         numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
         time = units.in_unit(content.row_ns(row), unit, decimals)
-        table.add_row(time, units.percent(row["share"]), *numbers, units.count(row["count"]), name)
+        table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), name)
     if rest:
         time_ns, share = breakdown_grid.sums(rest)
         blank = [""] * (len(more) + 1)

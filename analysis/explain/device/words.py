@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import pandas as pd
 
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
+from kernelscope.analysis.kernels.short_names import short
 
-_LONGEST = 60
-_GENERAL = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|foreach|cutlass::Kernel\d?$")
-_FUNCTOR = re.compile(
-    r"\b(\w*(?:Functor\w*|_kernel_cuda|_cuda_kernel|_kernel_impl|KernelImpl|copy_device_to_device|Ops|cutlass_\w{6,60}))\b"
-)
-_WRAPPERS = {"BinaryFunctor", "UnaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "func_wrapper_t", "ReduceOp"}
-_TENSILE = re.compile(r"(?:Custom_)?Cijk_\w+?_MT\d+x\d+x\d+")
-# what cuDNN's generator makes: the direction and the instruction stand in template arguments
-_XMMA = re.compile(
-    r"xmma_cudnn::\S*?implicit_gemm::(?P<way>(?:strided_)?[dw]?f?(?:prop|grad)\w*?)::.*?_(?P<type>\w+?)_traits", re.DOTALL
-)
-_TEMPLATE = re.compile(r"<[^<>]*>")
+kernel = short  # a kernel's short name
 
 
 def ms(ns: float) -> str:
@@ -45,32 +34,6 @@ def of_rows(case: DeviceCase, rows: pd.DataFrame) -> str:
 def count(value: float) -> str:
     """Return a count per step."""
     return f"{value:,.0f}" if value >= 10 or abs(value - round(value)) < 0.05 else f"{value:.1f}"
-
-
-def kernel(name: object) -> str:
-    """Return a kernel's short name: without its return type, template arguments and parameters.
-
-    Of a general kernel, such as PyTorch's elementwise ones, with what it computes: elementwise_kernel (MulFunctor).
-    """
-    short = _short(name)
-    result = [one for one in _FUNCTOR.findall(str(name)[:2000]) if one not in _WRAPPERS and one != short]
-    return f"{short} ({result[-1]})" if result and _GENERAL.search(short) else short
-
-
-def _short(name: object) -> str:
-    if generated := _XMMA.search(str(name)[:2000]):
-        return f"xmma {generated['way'].replace('_indexed', '')} ({generated['type']})"
-    if tensile := _TENSILE.match(str(name)):
-        return tensile[0]
-    plain = str(name).replace("(anonymous namespace)::", "").replace("<unnamed>::", "").removeprefix("void ")
-    text = plain.split("(", 1)[0] or plain
-    for _ in range(6):
-        shorter = _TEMPLATE.sub("", text)
-        if shorter == text:
-            break
-        text = shorter
-    text = text.split("<", 1)[0].removeprefix("at::native::").strip() or str(name)[:_LONGEST]
-    return text if len(text) <= _LONGEST else text[:_LONGEST]
 
 
 def executions(rows: pd.DataFrame, side: str, most: int = 3) -> str:

@@ -1,0 +1,66 @@
+"""Which rows of a breakdown are shown, and in which order; what is left out stays as one row, so that the rows still add up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+Row = Mapping[str, Any]
+_MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
+_SUMS = ("count", "duration_ns", "time_ns", "share")
+
+
+class UnknownColumn(ValueError):
+    """A column that a table does not have; the text names those that it has."""
+
+
+def chosen(
+    result: Mapping[str, Any], filters: Sequence[str] = (), sort: str | None = None, most: int | None = None
+) -> dict[str, Any]:
+    """Return a breakdown's envelope with the rows that were asked for.
+
+    filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column; numbers from the largest, text
+    from a to z. most: how many rows. Raises UnknownColumn.
+    """
+    rows = list(result["rows"])
+    columns = list(rows[0]) if rows else []
+    wanted = [text.partition("=") for text in filters]
+    for name in [*(name for name, _, _ in wanted), *([sort] if sort else [])]:
+        if rows and name not in columns:
+            raise UnknownColumn(f"no column {name!r}; there are {', '.join(columns)}")
+    kept = [row for row in rows if all(fnmatchcase(str(row[name] or ""), pattern) for name, _, pattern in wanted)]
+    if sort:
+        number = any(isinstance(row[sort], int | float) for row in kept)
+        kept.sort(key=lambda row: (row[sort] is None, -(row[sort] or 0) if number else str(row[sort])))
+    left = [row for row in rows if not any(row is one for one in kept)] + (kept[most:] if most is not None else [])
+    kept = kept[:most]
+    return {**result, "rows": [*kept, _others(left, columns)] if left else kept}
+
+
+def _others(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Any]:
+    """Return rows added up."""
+    whole: dict[str, Any] = dict.fromkeys(columns)
+    whole[columns[0]] = f"({len(rows)} others)"
+    for name in _SUMS:
+        known = [row[name] for row in rows if row.get(name) is not None]
+        whole[name] = sum(known) if known else None
+    return whole
+
+
+def finest(results: Mapping[str, Mapping[str, Any] | str]) -> str:
+    """Return which breakdown tells most of a recording: by layer where it knows any, else by range, else by kernel.
+
+    results: envelopes of these three, or the reason why there is none.
+    """
+    for by in ("layer", "range"):
+        result = results.get(by)
+        if result is None or isinstance(result, str) or (by == "range" and result["coverage"] < _MOSTLY):
+            continue
+        if any(_is_named(row[by]) for row in result["rows"]):
+            return by
+    return "kernel"
+
+
+def _is_named(text: object) -> bool:
+    return text is not None and not str(text).startswith("(")

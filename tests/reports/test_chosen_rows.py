@@ -1,0 +1,39 @@
+"""Rows that were asked for: they and the others still add up."""
+
+import pytest
+
+from kernelscope.reports.chosen_rows import UnknownColumn, chosen, finest
+
+ROWS = [
+    {"layer": "conv1", "phase": "forward", "count": 2, "duration_ns": 60, "time_ns": 50, "share": 0.5},
+    {"layer": "conv2", "phase": "forward", "count": 1, "duration_ns": 30, "time_ns": 30, "share": 0.3},
+    {"layer": "head", "phase": None, "count": 9, "duration_ns": 20, "time_ns": 20, "share": 0.2},
+]
+RESULT = {"by": "layer", "step_ns": 100, "rows": ROWS}
+
+
+def test_what_a_filter_leaves_out_is_one_row():
+    rows = chosen(RESULT, ["layer=conv*"])["rows"]
+    assert [row["layer"] for row in rows] == ["conv1", "conv2", "(1 others)"]
+    assert sum(row["time_ns"] for row in rows) == 100
+    assert sum(row["count"] for row in rows) == 12
+
+
+def test_the_order_and_the_number_of_rows():
+    rows = chosen(RESULT, sort="count", most=1)["rows"]
+    assert [row["layer"] for row in rows] == ["head", "(2 others)"]
+    assert [row["layer"] for row in chosen(RESULT, sort="layer")["rows"]] == ["conv1", "conv2", "head"]
+
+
+def test_a_column_that_is_not_there_is_named():
+    with pytest.raises(UnknownColumn, match="no column 'kernel'; there are layer, phase"):
+        chosen(RESULT, ["kernel=x"])
+
+
+def test_what_tells_most_of_a_recording():
+    named, unnamed = {"rows": ROWS, "coverage": 1.0}, {"rows": [{"layer": "(unattributed)", "range": None}], "coverage": 0.0}
+    ranges = {"rows": [{"range": "step"}], "coverage": 0.9}
+    assert finest({"layer": named, "range": ranges}) == "layer"
+    assert finest({"layer": unnamed, "range": ranges}) == "range"
+    assert finest({"layer": unnamed, "range": {**ranges, "coverage": 0.2}}) == "kernel"
+    assert finest({"layer": "no timeline", "range": "no ranges"}) == "kernel"
