@@ -69,7 +69,7 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     keyed = [(key, "" if place else content.whole(result), {"overflow": "fold"}) for place, key in enumerate(named)]
     columns: list[tuple[str, str, dict[str, Any]]] = [
         *keyed, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
-        (calls(result), "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),
+        ("calls", "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),
     ]  # fmt: skip
     longest = max((row["share"] for row in shown), default=1.0) or 1.0
     lines = [
@@ -147,11 +147,6 @@ def named(row: Row, key: str) -> str:
         if key == "kernel" and text is not None and not str(text).startswith("(")
         else value(row, key)
     )
-
-
-def calls(result: Mapping[str, Any]) -> str:
-    """Return what the column of executions is called: they are per step where there are steps."""
-    return "calls a step" if result.get("steps") and result["by"] != "step" else "calls"
 
 
 def called(result: Mapping[str, Any], row: Row) -> str:

@@ -380,7 +380,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     more = {key: name for key, name in _OF_LINES.items() if any(row.get(key) is not None for row in shown)}
     for heading in more.values():
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column(breakdown_grid.calls(result), justify="right", no_wrap=True)
+    table.add_column("calls", justify="right", no_wrap=True)
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:
         name = Text(" ".join(filter(None, (breakdown_grid.named(row, key) for key in first))), style="bold")
