@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelscope.analysis import advise
 from kernelscope.analysis.accounting.envelopes import envelopes
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 from kernelscope.cli import sharing
@@ -41,13 +43,23 @@ def run(result: dict[str, Any], found: Run, first: str | None, target: Path, ful
     tables = sharing.shareable(envelopes(found.trace()), full_paths)
     parts = measured.of_run(found, best_known)
     drawn = sharing.shareable_parts(interactive_parts.of_runs([found], best_known), full_paths)
-    write_page(lambda: html.write_run(result, tables, target, parts, drawn, first), target)
+    advised = _advised(lambda: advise.of_run(found, found.name), full_paths)
+    write_page(lambda: html.write_run(result, tables, target, parts, drawn, first, advised), target)
 
 
 def capture(record: Mapping[str, Any], tables: Sequence[Mapping[str, Any]], trace: Trace, target: Path) -> None:
     """Write the page of an imported capture: its record, its breakdowns and its Trace, as they may be passed on."""
     parts = interactive_parts.of_capture(" \u00b7 ".join(str(entry["name"]) for entry in record["sources"]), trace)
-    write_page(lambda: html.write_capture(record, tables, target, parts), target)
+    advised = _advised(lambda: advise.of_trace(trace, str(target)), full_paths=True)  # the Trace is as it may be passed on
+    write_page(lambda: html.write_capture(record, tables, target, parts, advised), target)
+
+
+def _advised(read: Callable[[], advise.Subject], full_paths: bool) -> dict[str, Any] | None:
+    """Return what to do about a recording; None where it holds nothing to advise on."""
+    try:
+        return sharing.shareable(advise.of_subject(read()), full_paths)
+    except EvidenceError:
+        return None
 
 
 def explanation(result: Mapping[str, Any], target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -38,6 +39,54 @@ def markdown(result: Result) -> str:
     lines += ["", "| time | share | what |", "| ---: | ---: | --- |"]
     lines += [f"| {ms(part['ns'])} | {_share(part['ns'], result['step_ns'])} | {part['what']} |" for part in result["parts"]]
     return "\n".join([*lines, "", *(f"- {text.markdown(note)}" for note in result["notes"])]).rstrip() + "\n"
+
+
+# What a part of a step is drawn in; parts with one colour are of one nature
+_COLOURS = {
+    "computing": "computing", "in CUDA graphs": "computing", "communication alone": "moving", "copying alone": "moving",
+    "waiting for copies": "moving", "waiting for input": "input", "waiting for the host": "host", "dispatch and Python": "host",
+}  # fmt: skip
+_UNSEEN = "idle, unknown why"
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page shows of it. first: pieces of advice told at once; more: the others. alternative: the bar, in words."""
+
+    answer: str
+    parts: list[dict[str, Any]]
+    first: list[dict[str, Any]]
+    more: list[dict[str, Any]]
+    notes: list[str]
+    alternative: str
+
+
+def page(result: Result) -> Page:
+    """Return what a page shows."""
+    step_ns = max(int(result["step_ns"]), 1)
+    parts = [
+        {
+            "what": part["what"],
+            "time": ms(part["ns"]),
+            "share": _share(part["ns"], step_ns),
+            "width": 100 * part["ns"] / step_ns,
+            "colour": "unseen" if part["what"] == _UNSEEN else _COLOURS.get(part["what"], "stalled"),
+        }
+        for part in result["parts"]
+    ]
+    pieces = [
+        {
+            "saves": f"up to {ms(one['saves_ns'])}",
+            "title": _printable(one["title"]),
+            "remedy": _printable(_sentence(one["remedy"])),
+            "evidence": [_printable(sentence) for sentence in one["evidence"]],
+            "estimate": _printable(one["estimate"]),
+            "link": one["link"],
+        }
+        for one in result["advice"]
+    ]
+    alternative = ", ".join(f"{part['what']} {part['share']}" for part in parts)
+    return Page(_printable(answer(result)), parts, pieces[:MOST], pieces[MOST:], list(result["notes"]), alternative)
 
 
 class Shown:

@@ -15,7 +15,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from kernelscope.reports import captures, content, explanation, explanation_views, figures, interactive, sections, svg, units
+from kernelscope.reports import (
+    advice,
+    captures,
+    content,
+    explanation,
+    explanation_views,
+    figures,
+    interactive,
+    sections,
+    svg,
+    units,
+)
 from kernelscope.reports.content import Result
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.measured import Part
@@ -43,17 +54,18 @@ def write_run(
     parts: Sequence[Part] = (),
     interactive: Sequence[Interactive] = (),
     first: str | None = None,
+    advised: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the report of one run.
 
     result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; one that could not be made
     is {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, where the run has them (see `measured`).
-    interactive: its interactive parts. first: what must be known before any table is read. Raises OSError when the file cannot
-    be written.
+    interactive: its interactive parts. first: what must be known before any table is read. advised: what to do
+    about it (analysis.advise). Raises OSError when the file cannot be written.
     """
     context = _context(result, breakdowns, parts)
     warnings = [*([first] if first else []), *context["warnings"]]
-    _write(_page("report.html", {**context, "interactive": interactive, "warnings": warnings}), path)
+    _write(_page("report.html", {**context, "interactive": interactive, "warnings": warnings, **_advised(advised)}), path)
 
 
 def write_explanation(result: Mapping[str, Any], path: Path) -> None:
@@ -65,13 +77,17 @@ def write_explanation(result: Mapping[str, Any], path: Path) -> None:
 
 
 def write_capture(
-    record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], path: Path, interactive: Sequence[Interactive] = ()
+    record: Mapping[str, Any],
+    breakdowns: Sequence[Mapping[str, Any]],
+    path: Path,
+    interactive: Sequence[Interactive] = (),
+    advised: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the report of an imported capture: import.json and the envelopes of its breakdowns, as `write_run` takes them.
 
-    interactive: its interactive parts. Raises OSError when the file cannot be written.
+    interactive: its interactive parts. advised: what to do about it. Raises OSError when the file cannot be written.
     """
-    _write(_page("capture.html", {**_capture(record, breakdowns), "interactive": interactive}), path)
+    _write(_page("capture.html", {**_capture(record, breakdowns), "interactive": interactive, **_advised(advised)}), path)
 
 
 def write_page(template: str, context: Mapping[str, Any], path: Path) -> None:
@@ -93,11 +109,16 @@ def _page(template: str, context: Mapping[str, Any]) -> str:
     )
     environment.filters.update(printable=printable, signed=units.signed)
     return environment.get_template(template).render(
-        **{"interactive": [], **context},
+        **{"interactive": [], "advised": None, **context},
         scripts=interactive.scripts(context.get("interactive", [])),
         library=interactive.LIBRARY,
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
     )
+
+
+def _advised(result: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what the templates show of advice."""
+    return {"advised": None if result is None else advice.page(result)}
 
 
 def _explanation(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def read(path: Path, request: Request | None = None) -> Subject:
     path = archives.folder(path)
     kind = kinds.kind_of(path)
     if kind is Kind.RUN:
-        return _of_run(Run(path), name)
+        return of_run(Run(path), name)
     if kind is Kind.IMPORT:
         return of_trace(imported.Imported(path).trace(), name, request)
     if kind is Kind.CAPTURE:
@@ -132,7 +132,8 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
     )  # fmt: skip
 
 
-def _of_run(run: Run, path: str) -> Subject:
+def of_run(run: Run, path: str) -> Subject:
+    """Return a run as rules look at it."""
     trace = _recorded(run)
     facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise")}
     passes = run.passes("clean")
