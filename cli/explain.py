@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing, steps_options, warn
 from kernelscope.cli.output import figure_options, write_explanation
+from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
 FORMATS = ("table", "markdown", "json")
@@ -27,9 +30,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="two of: folders that `run`, `profile`, `compare` or `import` wrote, folders of several of these (restarts of one "
-        "program), captures as `import` takes them; or one folder with both sides",
+        help="two scripts, which are recorded in turns first; or two of: folders that `run`, `profile`, `compare` or `import` "
+        "wrote, folders of several of these (restarts of one program), captures; or one folder with both sides",
     )
+    add("--arguments", metavar="TEXT", default="", help="of scripts: what both get, as a shell splits it")
+    add("--repeats", type=int, default=3, metavar="N", help="of scripts: recordings of each (default: 3)")
     add("--a", metavar="NAME", help="of one folder with several sides, that which B is set against")
     add("--b", metavar="NAME", help="of one folder with several sides, that which is explained")
     add("--map", metavar="FILE", help="which layers of A and B stand for the same, where names and shapes do not tell")
@@ -48,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read both sides, explain their difference, print it and write the report."""
-    paths = _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
+    paths = _scripts(arguments) or _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
     result = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force, steps_options.request(arguments))
     result = sharing.shareable(result, arguments.full_paths)
@@ -64,6 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
 
         pages.explanation(result, target)
     return 0
+
+
+def _scripts(arguments: argparse.Namespace) -> tuple[Path, Path] | None:
+    """Record both sides where they are scripts; return where, None where they are none."""
+    paths = [Path(path) for path in arguments.paths]
+    if len(paths) != 2 or not all(path.suffix == ".py" and path.is_file() for path in paths):
+        return None
+    if arguments.repeats < 1:
+        raise UsageError(f"--repeats {arguments.repeats}: at least 1")
+    return profile.in_turns((paths[0], paths[1]), shlex.split(arguments.arguments), arguments.repeats, sys.argv)
 
 
 def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, request: Request | None = None) -> dict[str, Any]:

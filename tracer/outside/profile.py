@@ -14,7 +14,7 @@ from kernelscope.tracer.inside.launching.launch import launch
 from kernelscope.tracer.inside.launching.options import RERUN_WARMUP, ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.outside import conditions, process_noise
-from kernelscope.tracer.outside.errors import InputError, UsageError
+from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.version import VERSION
 
@@ -68,6 +68,29 @@ def profile(
     if worse:
         first.rename(folder)
     return outcome if worse else again
+
+
+def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int, asked: list[str]) -> tuple[Path, Path]:
+    """Record two scripts, one after the other and that so often, so that the machine's drift meets both alike.
+
+    Return a folder of recordings of each. arguments: of both scripts. asked: our own command line. Raises ChildError where a
+    script fails or nothing is recorded of it; what was recorded until then is kept.
+    """
+    names = [path.stem for path in scripts]
+    whole = dated("explain")
+    folders = [whole / name for name in (names if names[0] != names[1] else ("a", "b"))]
+    for number in range(1, repeats + 1):
+        turn = list(zip(scripts, folders, strict=True))
+        for script, folder in turn if number % 2 else turn[::-1]:
+            mine = folder / str(number)
+            mine.mkdir(parents=True)
+            outcome = profile([_python(), str(script), *arguments], ProfileOptions(), mine, None, asked)
+            for line in outcome.lines():
+                print(line, file=sys.stderr)
+            if outcome.status or outcome.seen is None:
+                reason = f"ended with status {outcome.status}" if outcome.status else "nothing was recorded of it"
+                raise ChildError(f"{script}: {reason}; see what it said above, and {whole} for what was recorded")
+    return folders[0], folders[1]
 
 
 def _recorded(command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str]) -> Outcome:
