@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="replace earlier results in the output folder")
     add("--repeats", type=_positive, default=1, metavar="N", help="record the command so often, each into a folder of its own")
     add("--once", action="store_true", help="do not run the command again where its steps do not suffice for all passes")
-    add("--no-report", action="store_true", help="write no report.html")
+    add("--quiet", action="store_true", help="record only: neither advice nor report.html")
     add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module with its arguments, as python -m runs it")
     options.add_arguments(parser)
 
@@ -48,13 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
         outcome = profile.profile(command, options.asked(arguments), mine, arguments.label, sys.argv, arguments.once)
         for line in outcome.lines():
             print(line, file=sys.stderr)
-        if outcome.seen is not None:
-            _say(mine, arguments.no_report)
+        if outcome.seen is not None and not arguments.quiet:
+            _say(mine)
         status = status or int(outcome.exit_status)
     return status
 
 
-def _say(folder: Path, without_report: bool) -> None:
+def _say(folder: Path) -> None:
     """Say on stderr what to do about a run, and where it is; write its report."""
     # Not at the top: what reads and draws would fill memory beside the program that is recorded
     from rich.console import Console
@@ -72,8 +72,7 @@ def _say(folder: Path, without_report: bool) -> None:
         layers, kernels = (advise.largest(subject, column, ending.MOST) for column in ("layer", "name"))
         console.print(ending.shown(advise.of_subject(subject), layers, kernels, options_.get("batch")))
         console.print()
-        if not without_report:
-            report.write(folder, folder / "report.html")
+        report.write(folder, folder / "report.html")
     except EvidenceError as error:
         print(f"kernelscope: {error}", file=sys.stderr)
     print(f"recording: {folder}; see also `kernelscope breakdown {folder} --by kernel`", file=sys.stderr)

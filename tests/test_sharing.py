@@ -95,7 +95,7 @@ def test_a_script_that_is_profiled(somebody):
     script = home / "train.py"
     script.write_text(SCRIPT % home)
     secret = ["--api-key", ARGUMENT, POSITIONAL, f"key={KEY}"]
-    done = run("profile", "-o", home / "own", "--steps", 4, "--warmup", 2, "--", python, script, *secret)
+    done = run("profile", "-o", home / "own", "--steps", 4, "--warmup", 2, "--quiet", "--", python, script, *secret)
     assert ARGUMENT in done.stdout, "the script itself gets what it is given"
     assert private(home / "own") == []
     lines = (home / "own" / "lines" / "1" / "lines.json").read_text()

@@ -27,7 +27,19 @@ def pytorch_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
 
     def profiled(script: Path, steps: int, *arguments: str, options: tuple[str, ...] = ()) -> Run:
         folder = tmp_path_factory.mktemp("profiled") / "run"
-        ours = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", str(steps), *options, "--"]
+        ours = [
+            sys.executable,
+            "-m",
+            "kernelscope.cli.main",
+            "profile",
+            "-o",
+            str(folder),
+            "--steps",
+            str(steps),
+            "--quiet",
+            *options,
+            "--",
+        ]
         outputs = []
         for command in ([], ours):
             done = subprocess.run(

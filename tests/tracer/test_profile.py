@@ -29,11 +29,11 @@ from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.outside import environments
 
 TOY = Path(__file__).parent / "children" / "toy_adapter.py"
-_SHORT = ("--steps", "5", "--warmup", "2")
+_SHORT = ("--steps", "5", "--warmup", "2", "--quiet")
 
 
 def _profiled(
-    folder: Path, *command: str, options: tuple[str, ...] = (), timeout: float = 60, **more: Any
+    folder: Path, *command: str, options: tuple[str, ...] = ("--quiet",), timeout: float = 60, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), *options, "--", *command]
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout, check=False, **more)
@@ -307,7 +307,7 @@ def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path, others: str) -> N
         sys.executable,
         str(TOY),
         "60",
-        options=("--steps", "23", "--warmup", "2"),
+        options=("--steps", "23", "--warmup", "2", "--once", "--quiet"),
         env={**os.environ, "TOY_ENDS": str(told), "TOY_OTHERS": others},
     )
     rows, ends = _steps(folder, "clean"), json.loads(told.read_text())
@@ -365,13 +365,13 @@ def test_other_processes_work_is_noted(tmp_path: Path) -> None:
 
 
 def test_a_window_of_the_scripts_steps(tmp_path: Path) -> None:
-    _profiled(tmp_path / "run", sys.executable, str(TOY), "40", options=("--steps", "10:18"))
+    _profiled(tmp_path / "run", sys.executable, str(TOY), "40", options=("--steps", "10:18", "--quiet"))
     found = [_measured(tmp_path / "run", name) for name in ("clean", "layers", "kernels", "lines")]
     assert found == [[10, 11, 12, 13, 14], [15], [16], [17]]
 
 
 def test_one_run_for_each_pass(tmp_path: Path) -> None:
-    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "12", options=("--passes", "rerun", "--steps", "6"))
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "12", options=("--passes", "rerun", "--steps", "6", "--quiet"))
     assert done.returncode == 0
     assert done.stdout.count("step 0, done") == 4
     assert [len(_measured(tmp_path / "run", name)) for name in ("clean", "layers", "kernels", "lines")] == [6, 3, 3, 3]
@@ -407,7 +407,7 @@ def test_a_script_with_too_few_steps_for_all_passes_is_run_again(tmp_path: Path)
 
 
 def test_a_script_is_run_once_where_that_is_asked_for(tmp_path: Path) -> None:
-    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "12", options=("--steps", "6", "--once"))
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "12", options=("--steps", "6", "--once", "--quiet"))
     assert done.stdout.count("step 0, done") == 1
     assert "not all recorded, the script ended after 12 steps" in done.stderr
 
@@ -737,7 +737,7 @@ def test_a_real_training_script(tmp_path: Path) -> None:
     python = str(environments.resolve("pytorch", None).python)
     script = TOY.with_name("train_torch.py")
     outputs, digests = [], []
-    for number, run in enumerate((_plain, functools.partial(_profiled, tmp_path / "run"))):
+    for number, run in enumerate((_plain, functools.partial(_profiled, tmp_path / "run", options=()))):
         work = tmp_path / str(number)
         work.mkdir()
         done = run(python, str(script), cwd=work, env={**os.environ, "OMP_NUM_THREADS": "1"})

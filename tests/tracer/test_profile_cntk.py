@@ -91,7 +91,19 @@ def script() -> tuple[str, dict[str, str]]:
 def _both(script: tuple[str, dict[str, str]], folder: Path, *arguments: str) -> tuple[Any, Any]:
     python, variables = script
     command = [python, str(SCRIPT), *arguments]
-    profile = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", "8:28", "--", *command]
+    profile = [
+        sys.executable,
+        "-m",
+        "kernelscope.cli.main",
+        "profile",
+        "-o",
+        str(folder),
+        "--steps",
+        "8:28",
+        "--quiet",
+        "--",
+        *command,
+    ]
     plain, seen = (
         subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, env=variables)
         for line in (command, profile)

@@ -37,7 +37,7 @@ def profiled(tmp_path: Path) -> Profiled:
         except ChildError as error:
             pytest.skip(str(error))
         folder = tmp_path / "-".join(arguments)
-        line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", "10", "--"]
+        line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", "10", "--quiet", "--"]
         line += [python, str(CHILDREN / f"inputs_{framework}.py"), *arguments]
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
         done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False, env=environment)

@@ -41,7 +41,7 @@ def plain(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def profiled(folder: Path, *command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), *options, "--", *command]
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--quiet", *options, "--", *command]
     return plain(*line)
 
 

@@ -40,7 +40,7 @@ def plain(backend: str, folder: Path, *command: str) -> subprocess.CompletedProc
 
 
 def profiled(backend: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder / "run"), "--steps", "10"]
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder / "run"), "--steps", "10", "--quiet"]
     return plain(backend, folder, *line, "--", *command)
 
 

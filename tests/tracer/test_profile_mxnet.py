@@ -123,7 +123,19 @@ def python() -> str:
 
 def _both(folder: Path, *command: str, **variables: str) -> tuple[Any, Any]:
     """Return the outcomes without and with us."""
-    profile = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", "6:26", "--", *command]
+    profile = [
+        sys.executable,
+        "-m",
+        "kernelscope.cli.main",
+        "profile",
+        "-o",
+        str(folder),
+        "--steps",
+        "6:26",
+        "--quiet",
+        "--",
+        *command,
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     run = functools.partial(subprocess.run, capture_output=True, text=True, timeout=120, check=False, env=environment)
     return run(command), run(profile)

@@ -91,7 +91,7 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
         trial.problems.append(f"the program itself ends with status {plain.status}: {_last(plain.errors)}")
         return trial
     run = folder / "run"
-    ours = [sys.executable, "-m", "kernelscope.cli.main", "profile", "--force", "-o", str(run), *program.options, "--"]
+    ours = [sys.executable, "-m", "kernelscope.cli.main", "profile", "--quiet", "--force", "-o", str(run), *program.options, "--"]
     profiled = once("profiled", ours)
     trial.same = _differences(program, plain, profiled)
     if trial.same and twice and _differences(program, plain, once("again", [])):

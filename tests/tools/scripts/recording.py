@@ -71,7 +71,7 @@ def record(program: str, folder: Path, change: Change | None = None, busy: int =
     with tempfile.TemporaryDirectory() as place, _hogs(busy):
         script = Path(place, f"{program}.py")
         script.write_text(source(program, change), encoding="utf8")
-        command = [_KERNELSCOPE, "profile", "-o", folder.resolve(), "--", interpreter, script.name]
+        command = [_KERNELSCOPE, "profile", "--quiet", "-o", folder.resolve(), "--", interpreter, script.name]
         command += ARGUMENTS.get(program, ())
         with open(f"{folder}.log", "w") as log:
             done = subprocess.run(
