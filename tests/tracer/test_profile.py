@@ -433,6 +433,32 @@ def test_repeats_have_a_folder_each(tmp_path: Path) -> None:
     assert [len(_measured(tmp_path / "run" / number, "clean")) for number in "12"] == [5, 5]
 
 
+def test_two_scripts_are_recorded_in_turns_to_be_explained(tmp_path: Path) -> None:
+    for name in ("before.py", "after.py"):
+        shutil.copy(TOY, tmp_path / name)
+    line = [
+        sys.executable,
+        "-m",
+        "kernelscope.cli.main",
+        "explain",
+        "before.py",
+        "after.py",
+        "--repeats",
+        "2",
+        "--arguments",
+        "90",
+    ]
+    done = _plain(*line, cwd=tmp_path)
+    assert done.stdout == "", "what the scripts print is not what is said of them"
+    assert done.stderr.count("step 0, done") == 4
+    (whole,) = (tmp_path / "profiles").iterdir()
+    assert whole.name.startswith("explain-")
+    for name in ("before", "after"):
+        created = [json.loads((whole / name / number / "run.json").read_text())["created"] for number in "12"]
+        assert created == sorted(created)
+        assert (whole / name / "2" / "clean" / "1" / "steps.jsonl").is_file()
+
+
 def test_plans() -> None:
     plan = ProfileOptions(steps=20).plans()
     assert [(entry["pass"], entry["skip"], entry["steps"]) for entry in plan[0]] == [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -70,6 +72,19 @@ def profile(
     return outcome if worse else again
 
 
+@contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """Let processes that are started meanwhile print to stderr: stdout is for what is said of them."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int, asked: list[str]) -> tuple[Path, Path]:
     """Record two scripts, one after the other and that so often, so that the machine's drift meets both alike.
 
@@ -84,7 +99,8 @@ def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int,
         for script, folder in turn if number % 2 else turn[::-1]:
             mine = folder / str(number)
             mine.mkdir(parents=True)
-            outcome = profile([_python(), str(script), *arguments], ProfileOptions(), mine, None, asked)
+            with _stdout_to_stderr():
+                outcome = profile([_python(), str(script), *arguments], ProfileOptions(), mine, None, asked)
             for line in outcome.lines():
                 print(line, file=sys.stderr)
             if outcome.status or outcome.seen is None:
