@@ -87,6 +87,39 @@ CAUSES = {
     "mxnet_heavy_transform": (_INPUT, _LINES),
     "mxnet_asnumpy_statistics": (_LINES, "synchronisation"),
 }
+# Of changes that leave a fault in one recording: the topics of advice of which one is to be among the first two
+_PYTHON, _SAMPLES, _DISPATCH = "python", "loop over samples", "dispatch"
+ADVICE = {
+    "images_loop_augment": (_SAMPLES, _INPUT),
+    "images_elastic_dataset": (_INPUT,),
+    "images_own_batchnorm": ("fusion",),
+    "images_layout_mix": ("fusion", "layout"),
+    "wordlm_row_clipping": (_PYTHON,),
+    "wordlm_anomaly": ("debugging mode",),
+    "wordlm_softmax_by_hand": ("fusion",),
+    "encoder_naive_attention": ("attention", _DISPATCH),
+    "encoder_gelu_by_hand": ("fusion",),
+    "encoder_checkpointing": ("recomputation",),
+    "encoder_loop_optimizer": ("optimizer",),
+    "vae_double_layer": ("double precision",),
+    "vae_one_thread": ("threads",),
+    "vae_loss_per_sample": (_SAMPLES, _PYTHON),
+    "vae_batch_last": ("layout", "fusion"),
+    "gan_no_onednn": ("oneDNN",),
+    "gan_checkpoint_every_step": (_PYTHON,),
+    "keras_eager": (_DISPATCH,),
+    "keras_py_function": (_INPUT,),
+    "tf_numpy_function_map": (_INPUT,),
+    "tf_retrace": ("compilation",),
+    "jax_no_jit": (_DISPATCH,),
+    "jax_new_lambda": ("compilation",),
+    "jax_host_statistics": (_PYTHON,),
+    "jax_slow_generator": (_PYTHON, _INPUT),
+    "flax_static_argument": ("compilation",),
+    "mxnet_no_hybridize": (_DISPATCH,),
+    "mxnet_heavy_transform": (_INPUT,),
+    "mxnet_asnumpy_statistics": (_PYTHON, "synchronisation"),
+}
 
 
 def _change(entry: dict[str, object]) -> Change:

@@ -1,12 +1,13 @@
 """Record scripts, change them, record them again, and judge by program what `explain` says.
 
-    python tests/tools/scripts/run.py [--only WORD] [--kind same|plants|pairs] [--recordings 4] [--busy 2] [--output DIR]
+    python tests/tools/scripts/run.py [--only WORD] [--kind same|plants|advice|pairs] [--recordings 4] [--busy 2] [--output DIR]
 
 same: every two recordings of one unchanged program, some of them on a busy machine; no cause may be named. plants: an unchanged
 recording against one of a changed program. A plant counts as found when its cause is ranked first, sized when that explains 75 to
 125% of the measured difference of the clean steps, and its line counts as named when the first cause points into the changed
-lines. pairs: one model written in two frameworks; most of both steps is to lie in matched layers. What was recorded before is
-judged again: remove the folder to record anew.
+lines. advice: what a recording of the changed program alone says to do; its fault must be among the first two topics, and save
+more than in the unchanged program. pairs: one model written in two frameworks; most of both steps is to lie in matched layers.
+What was recorded before is judged again: remove the folder to record anew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import difflib
 import itertools
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +26,15 @@ import catalogue
 import recording
 from catalogue import Change
 
+from kernelscope.analysis import advise
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
 
 SIZE = (0.75, 1.25)
 MATCHED = 0.9
+TOLD = 2  # topics of advice
+KINDS = ("plants", "advice", "same", "pairs")
 _QUIET, _BUSY = "quiet", "busy"
 
 
@@ -93,6 +98,18 @@ def plant(change: Change, a: Path, b: Path) -> Row:
     return Row(change.name, *sides, causes[0], explains, found, sized, names_line(change, first), why)
 
 
+def advice(change: Change, a: Path, b: Path) -> Row:
+    """Judge what is advised on a changed program, of which more can be saved than in the unchanged one."""
+    before, after = (advise.advise(path) for path in (a, b))
+    topics = catalogue.ADVICE[change.name]
+    saved = {one["topic"]: one["saves_ns"] for one in before["advice"]}
+    first = [one for one in after["advice"][:TOLD] if one["topic"] in topics]
+    right = any(one["saves_ns"] > saved.get(one["topic"], 0) for one in first)
+    named = ", ".join(one["topic"] for one in after["advice"][:TOLD])
+    saves = first[0]["saves_ns"] if first else None
+    return Row(change.name, before["step_ns"], after["step_ns"], named or "-", saves, right)
+
+
 def names_line(change: Change, finding: dict[str, Any]) -> bool:
     """Return whether a finding points at a line that was changed."""
     text = " ".join([finding["title"], *finding["evidence"]])
@@ -154,13 +171,13 @@ def _shown(row: Row) -> Row:
     return row
 
 
-def _plant_row(change: Change, options: argparse.Namespace) -> Row:
+def _plant_row(change: Change, options: argparse.Namespace, judge: Callable[[Change, Path, Path], Row]) -> Row:
     base = options.output / change.program / f"{_QUIET}-1"
     path = options.output / change.program / change.name
     try:
         recording.record(change.program, base)
         recording.record(change.program, path, change)
-        return _shown(plant(change, base, path))
+        return _shown(judge(change, base, path))
     except (EvidenceError, recording.Missing) as error:
         return _shown(Row(change.name, None, None, "-", None, False, False, False, f"{error}"[:100]))
 
@@ -192,6 +209,9 @@ def scores(rows: dict[str, list[Row]]) -> list[str]:
         )
     if controls:
         lines.append(f"{sum(row.found for row in controls)} of {len(controls)} changes without effect get no cause.")
+    advised = rows.get("advice", [])
+    if advised:
+        lines.append(f"{sum(row.found for row in advised)} of {len(advised)} faults are among the first {TOLD} topics of advice.")
     if pairs:
         lines.append(f"{sum(row.found for row in pairs)} of {len(pairs)} models written twice: {MATCHED:.0%} is matched.")
     return lines
@@ -201,13 +221,13 @@ def main() -> int:
     """Do what the command line says; return 0 where everything is right."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", metavar="WORD", help="programs and changes whose name holds this (repeatable)")
-    parser.add_argument("--kind", action="append", choices=("same", "plants", "pairs"), help="what to do (default: all)")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="what to do (default: all)")
     parser.add_argument("--recordings", type=int, default=4, help="of each unchanged program (default: 4)")
     parser.add_argument("--busy", type=int, default=2, help="more of them while two processes burn the cores (default: 2)")
     parser.add_argument("--output", type=Path, default=Path("out/scripts"), metavar="DIR", help="where recordings are kept")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write the table as markdown")
     options = parser.parse_args()
-    kinds = options.kind or ["same", "plants", "pairs"]
+    kinds = options.kind or KINDS
 
     def chosen(name: str) -> bool:
         return not options.only or any(word in name for word in options.only)
@@ -216,7 +236,10 @@ def main() -> int:
     if "plants" in kinds:
         for group, changes in (("plants", catalogue.PLANTS), ("controls", catalogue.CONTROLS)):
             mine = [change for change in changes if chosen(f"{change.program} {change.name}")]
-            rows[group] = [_plant_row(change, options) for change in mine]
+            rows[group] = [_plant_row(change, options, plant) for change in mine]
+    if "advice" in kinds:
+        mine = [one for one in catalogue.PLANTS if one.name in catalogue.ADVICE and chosen(f"{one.program} {one.name}")]
+        rows["advice"] = [_plant_row(change, options, advice) for change in mine]
     if "same" in kinds:
         programs = [program for program in catalogue.REPEATED if chosen(program)]
         rows["same"] = [row for program in programs for row in _same_rows(program, _recorded(program, options))]
