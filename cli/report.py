@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import datetime
+import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kernelscope import analysis
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.comparisons import opening
 from kernelscope.analysis.comparisons.comparison import compare
 from kernelscope.analysis.explain import again
-from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.imported import Imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
@@ -21,6 +25,7 @@ from kernelscope.cli.breakdown import recording_cost
 from kernelscope.cli.output import FORMATS, figure_options
 from kernelscope.reports.captures import first
 from kernelscope.tracer.outside.errors import InputError, UsageError
+from kernelscope.tracer.version import VERSION
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a folder that `compare` or `import` wrote, run folders or folders that `sweep` wrote: one, or several side by side",
+        help="a capture, a folder that `compare` or `import` wrote, run folders or folders that `sweep` wrote: one, or several "
+        "side by side",
     )
     add(
         "-o",
@@ -69,6 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     form = arguments.format or (None if target else "table")
     if kinds == [Kind.IMPORT]:
         _of_import(paths[0], target, form, arguments.full_paths)
+        return 0
+    if kinds == [Kind.CAPTURE]:
+        _of_capture(paths[0], target, form, arguments.full_paths)
         return 0
     recorded = opening.recorded_comparison(paths)
     if recorded is not None:
@@ -116,6 +125,16 @@ def _of_import(path: Path, target: Path | None, form: str | None, full_paths: bo
         output.write_capture(record, tables)
     elif form:
         output.write_breakdown(first(tables) or sharing.shareable(capture.breakdown("kernel"), full_paths), form)
+
+
+def _of_capture(path: Path, target: Path | None, form: str | None, full_paths: bool) -> None:
+    """Report a capture, as if it had been imported."""
+    trace = analysis.read(path)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+        info = partial(sharing.shareable, trace.info, full_paths)
+        imported.write(sharing.shareable_trace(trace, full_paths), [path], Path(folder, "import"), now, VERSION, info)
+        _of_import(Path(folder, "import"), target, form, full_paths)
 
 
 def pages() -> ModuleType:

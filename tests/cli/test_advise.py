@@ -35,3 +35,14 @@ def test_markdown(capsys):
 def test_a_folder_of_several_is_refused(tmp_path, capsys):
     assert main(["advise", str(tmp_path)]) == 3
     assert "name" in capsys.readouterr().err
+
+
+def test_a_capture_is_reported_without_importing_it_first(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["report", str(CAPTURE), "-o", str(page)]) == 0
+    text = page.read_text(encoding="utf8")
+    assert "A step takes 720 ms on A100-SXM4-40GB" in text
+    assert text.index('id="advice"') < text.index('id="summary"')
+    assert "<title>a.sqlite" in text
+    assert main(["report", str(CAPTURE)]) == 0
+    assert "nsys" in capsys.readouterr().out
