@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernelscope.analysis.kernels.short_names import short
 from kernelscope.reports import content, explanation, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
@@ -21,7 +22,7 @@ Number = int | float
 class Cell:
     """One cell. value: what it is sorted by, null sorts last. note: small print, "" keeps its room. bar, heat: 0 to 1.
 
-    link: identifier of what its text leads to.
+    link: identifier of what its text leads to. title: its whole text, where it is shown short.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Cell:
     heat: float | None = None
     code: bool = False
     link: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -395,29 +397,37 @@ def passes(result: Result) -> View:
 
 
 def breakdown(part: Mapping[str, Any]) -> View:
-    """Return a breakdown with its total; of more than MOST rows those with least time become one."""
+    """Return a breakdown with its total: name, times, then what more is known of a row, without columns that are empty.
+
+    Of more than MOST rows those with least time become one.
+    """
     by = str(part["by"])
     rows = part["rows"]
-    keys = [key for key in (rows[0] if rows else {}) if key not in ("count", "duration_ns", "time_ns", "share", "method")]
+    every = [key for key in (rows[0] if rows else {}) if key not in ("count", "duration_ns", "time_ns", "share", "method")]
+    keys = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
     sums = {"time": "duration", "share": "share", "durations": "duration", "count": "count"}
-    columns = [*map(Column, keys), *(Column(title, True, how) for title, how in sums.items()), Column("method")]
+    numbers = [Column(title, True, how) for title, how in sums.items()]
+    columns = [*map(Column, keys[:1]), *numbers, *map(Column, keys[1:]), Column("method")]
     longest = max((row["time_ns"] or 0 for row in rows), default=1) or 1
-    body = [[*(_keyed(row[key]) for key in keys), *_numbers(row, longest), text_cell(row.get("method"))] for row in rows[:MOST]]
-    rest = rows[MOST:]
+    body = [
+        [*(_keyed(row[key], key) for key in keys[:1]), *_numbers(row, longest), *(_keyed(row[key], key) for key in keys[1:]),
+         text_cell(row.get("method"))]
+        for row in rows[:MOST]
+    ]  # fmt: skip
+    rest, blank = rows[MOST:], [Cell("")] * len(keys)  # beside the numbers: the other keys and the method
     if rest:
         names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
         merged = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
-        blank = [Cell("")] * (len(keys) - 1)
-        body.append([Cell(f"({len(rest)} more)"), *blank, *_numbers(merged, longest), Cell("")])
+        body.append([Cell(f"({len(rest)} more)"), *_numbers(merged, longest), *blank])
     whole = content.whole(part)
-    step = Cell(units.duration(part.get("step_ns")), part.get("step_ns"))
-    total = [Cell(whole), *[Cell("")] * (len(keys) - 1), step, Cell("100.0%")]
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
+    step = Cell(units.duration(part.get("step_ns")), part.get("step_ns"))
+    total = [Cell(whole), step, Cell("100.0%"), Cell(durations), Cell(""), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     caption = f"{whole.capitalize()} by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
     grouping = tuple(name for name in GROUPED if name in keys and name != by) if len(keys) > 1 else ()
     return View(
-        f"by-{identifier(by)}", caption, columns, body, [*total, Cell(durations), Cell(""), Cell("")] if rows else [], note=note,
+        f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
         keys=keys_of([*rows[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in keys]), groups=grouping,
     )  # fmt: skip
 
@@ -440,7 +450,9 @@ def _sample(value: Number | None) -> Cell:
     return Cell(f"{value:,.6g}" if units.known(value) else units.UNKNOWN, value)
 
 
-def _keyed(value: Any) -> Cell:
+def _keyed(value: Any, key: str) -> Cell:
+    if key == "kernel" and value is not None and not str(value).startswith("("):
+        return Cell(printable(short(value), None), printable(value), code=True, title=printable(value, 400))
     return Cell(str(value), value) if units.known(value) else text_cell(value, code=True)
 
 
