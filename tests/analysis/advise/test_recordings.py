@@ -8,7 +8,7 @@ from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.advise import advise
 from tests.places import ROOT
 
-LARGE = 3_000_000  # bytes: larger captures of a format are read as these are
+LARGE = 1_000_000  # bytes: larger captures of a format are read as these are
 PAIRS = ROOT.parent / "shared" / "corpus" / "pairs"
 
 pytestmark = pytest.mark.skipif(not PAIRS.is_dir(), reason="no corpus beside the project")
