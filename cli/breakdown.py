@@ -23,7 +23,7 @@ from kernelscope.reports.chosen_rows import UnknownColumn, chosen, finest
 from kernelscope.tracer.outside.errors import UsageError
 
 ALL = "all"  # rows
-FINEST = ("layer", "range", "kernel")
+COARSE = ("layer", "range")  # what is shown of a recording that knows it; else kernels
 MARKED = "marked"  # steps that the profiler marks; without any, the whole
 BY = ("layer", "kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
 
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if kind is Kind.IMPORT:
         capture = imported.Imported(path)
         about_info(capture.record.get("info", {}))
-        by = arguments.by or finest({by: capture.breakdown(by) for by in ("layer", "range")})
+        by = arguments.by or finest({by: capture.breakdown(by) for by in COARSE})
         result = capture.breakdown(by)
         _hint(result["window"])
         _write(result, arguments)
@@ -73,9 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _broken_down(trace: Trace, by: str | None) -> Breakdown:
     """Return the breakdown by what was asked for, or by the finest that the recording knows; raise EvidenceError without."""
-    found = breakdowns(trace, (by,) if by else FINEST)
-    chosen_by = by or finest({name: one if isinstance(one, str) else one.as_dict() for name, one in found.items()})
-    result = found[chosen_by]
+    found = breakdowns(trace, (by,) if by else COARSE)
+    by = by or finest({name: one if isinstance(one, str) else one.as_dict() for name, one in found.items()})
+    result = found[by] if by in found else breakdowns(trace, (by,))[by]
     if isinstance(result, str):
         raise analysis.EvidenceError(result)
     return result

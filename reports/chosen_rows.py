@@ -33,8 +33,9 @@ def chosen(
     if sort:
         number = any(isinstance(row[sort], int | float) for row in kept)
         kept.sort(key=lambda row: (row[sort] is None, -(row[sort] or 0) if number else str(row[sort])))
-    left = [row for row in rows if not any(row is one for one in kept)] + (kept[most:] if most is not None else [])
     kept = kept[:most]
+    shown = set(map(id, kept))
+    left = [row for row in rows if id(row) not in shown]
     return {**result, "rows": [*kept, _others(left, columns)] if left else kept}
 
 

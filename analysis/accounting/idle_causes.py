@@ -37,7 +37,7 @@ PROGRAM = "in the program"  # nothing recorded: the program's own code
 UNSEEN = "unknown"  # the capture tells nothing of the host
 OWN = (FETCHING, BETWEEN, COMPILING, ALLOCATING)  # what makes the device idle by itself, whether the host had waited or not
 
-_OF_CALLS = {
+OF_CALLS = {
     api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING,
     api.LOADING: COMPILING, api.OTHER: LAUNCHING,
 }  # fmt: skip
@@ -214,7 +214,7 @@ class _Host:
                     fits = fits | (table["phase"] == "data").fillna(False).to_numpy(bool)
                 mine = table[fits]
                 result.append(self._level(mine, cause, names.values[fits], "data" if cause == FETCHING else None))
-        causes = _Texts(translated(calls["name"], lambda name: _OF_CALLS[api.cause(name)])).values
+        causes = _Texts(translated(calls["name"], lambda name: OF_CALLS[api.cause(name)])).values
         result.append(self._level(calls, causes, _Texts(calls["name"]).values, calls["phase"]))
         result.append(self._level(operators, OPERATOR, named[0].values, operators["phase"]))
         result.append(self._level(ranges, RANGE, named[1].values, ranges["phase"]))

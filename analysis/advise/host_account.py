@@ -15,18 +15,16 @@ from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUT
 from kernelscope.analysis.accounting.partition import Partition, partition
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.attribution import calls as api
-from kernelscope.analysis.explain import sides
-from kernelscope.analysis.explain.instrumentation import factors
+from kernelscope.analysis.explain import recording_cost
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace, intervals
 
 _CAUSES = {
+    **idle_causes.OF_CALLS, api.SYSTEM: idle_causes.UNSEEN,
     parts.DATA: idle_causes.FETCHING, parts.WAITING: idle_causes.SYNCHRONISING,
     parts.IN_OPERATOR: idle_causes.OPERATOR, parts.DISPATCH: idle_causes.OPERATOR,
     parts.IN_LAYER: idle_causes.RANGE, parts.IN_PHASE: idle_causes.RANGE, parts.IN_RANGE: idle_causes.RANGE,
     parts.OUTSIDE: idle_causes.PROGRAM, parts.SCRIPT: idle_causes.PROGRAM, parts.UNSEEN: idle_causes.UNSEEN,
-    api.LAUNCHING: idle_causes.LAUNCHING, api.COPYING: idle_causes.COPYING, api.ALLOCATING: idle_causes.ALLOCATING,
-    api.LOADING: idle_causes.COMPILING, api.OTHER: idle_causes.LAUNCHING, api.SYSTEM: idle_causes.UNSEEN,
 }  # fmt: skip
 
 
@@ -40,9 +38,8 @@ def of_run(run: Run, trace: Trace) -> tuple[pd.DataFrame, int]:
     clean_ns = median_step_ns(clean) if clean else None
     if clean_ns is None or not found.step_ns or clean_ns >= found.step_ns:
         return _rows(found, found.cells["time_ns"].to_numpy(np.int64)), found.step_ns
-    held, layers_ns = sides.layers_pass_of(run, clean_ns)
+    kept = recording_cost.kept(run, trace, found.cells, clean_ns).factors
     time_ns = found.cells["time_ns"].to_numpy(dtype=float)
-    kept = factors(found.cells[list(parts.KEYS)], time_ns, float(clean_ns), layers_ns, held, sides.events_of(trace))
     return _rows(found, intervals.apportion(time_ns * kept, round(clean_ns))), round(clean_ns)
 
 

@@ -33,6 +33,11 @@ class Runs:
         grouped = pd.Series(took).groupby(self.number[chosen])
         return pd.DataFrame({"size": grouped.size(), "total_ns": grouped.sum(), "longest_ns": grouped.max()})
 
+    def per_step(self, steps: int) -> pd.DataFrame:
+        """Return the kernels in runs, with their time_ns and count of a step."""
+        inside = self.kernels[self.number >= 0]
+        return inside.assign(time_ns=inside["duration_ns"] / steps, count=inside["count"] / steps)
+
 
 def ordered(subject: Subject) -> pd.DataFrame:
     """Return the device's kernels of the measured steps, outside of the optimizer, by stream and start."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import ALL, COMPUTE, IDLE, account, is_host_timed
@@ -17,10 +16,11 @@ from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings import archives, captures, imported, kinds
+from kernelscope.analysis.explain.device.side import hardware_of
+from kernelscope.analysis.recordings import archives, kinds, reading
 from kernelscope.analysis.recordings.kinds import Kind
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 STEPS, WHOLE = "a step", "in all"
 
@@ -87,16 +87,9 @@ class Subject:
         steps = self.trace.steps[~self.trace.steps["warmup"]]
         if steps.empty or table.empty:
             return table
-        start = table["start_ns"].to_numpy(np.int64, na_value=-1)
-        return table[inside(start, steps)]
-
-
-def inside(at: npt.NDArray[np.int64], steps: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return whether each time lies in one of the steps."""
-    ordered = steps.sort_values("start_ns")
-    first, last = (ordered[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    place = np.searchsorted(first, at, side="right") - 1
-    return np.asarray((place >= 0) & (at < last[np.maximum(place, 0)]))
+        at = table["start_ns"].to_numpy(np.int64, na_value=-1)
+        first, last = (steps.sort_values("start_ns")[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        return table[intervals.containing(at, first, last) >= 0]
 
 
 def read(path: Path, request: Request | None = None) -> Subject:
@@ -106,10 +99,8 @@ def read(path: Path, request: Request | None = None) -> Subject:
     kind = kinds.kind_of(path)
     if kind is Kind.RUN:
         return of_run(Run(path), name)
-    if kind is Kind.IMPORT:
-        return of_trace(imported.Imported(path).trace(), name, request)
-    if kind is Kind.CAPTURE:
-        return of_trace(captures.read(path), name, request)
+    if kind in (Kind.IMPORT, Kind.CAPTURE):
+        return of_trace(reading.read(path), name, request)
     raise EvidenceError(f"{path}: holds several recordings; name one of them")
 
 
@@ -126,7 +117,7 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
     whole = is_host_timed(trace) or (trace.has_timeline() and critical_device(trace) is None)
     done = account(trace, ALL if whole else request.device)
     return Subject(
-        path, trace, done.rows, done.step_ns, done.device, _hardware(trace, done.device),
+        path, trace, done.rows, done.step_ns, done.device, hardware_of(trace, done.device),
         STEPS if done.basis == "steps" else WHOLE, found.sentence() if found else None, len(done.lengths),
         waited_ns=done.waited_ns, timeline=done.basis in ("steps", "window"),
     )  # fmt: skip
@@ -163,9 +154,3 @@ def _recorded(run: Run) -> Trace:
         if layers is None:
             raise
         return layers
-
-
-def _hardware(trace: Trace, device: str) -> str | None:
-    named = {str(one.get("device")): str(one["name"]) for one in trace.info.get("devices") or [] if one.get("name")}
-    others = {name for where, name in named.items() if where != "cpu"}
-    return named.get(device) or (others.pop() if len(others) == 1 else None)

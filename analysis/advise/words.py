@@ -7,7 +7,6 @@ import pandas as pd
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.explain.device.words import count as count
 from kernelscope.analysis.explain.device.words import kernel as kernel
-from kernelscope.analysis.explain.device.words import listed as listed
 from kernelscope.analysis.explain.device.words import ms as ms
 
 _LINES = 3  # statements that a sentence names

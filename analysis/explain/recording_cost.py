@@ -6,9 +6,11 @@ The rows that it made longer are found as explanations find them (see `instrumen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import BY, Breakdown
 from kernelscope.analysis.accounting.cell_labels import CellLabels
@@ -17,6 +19,7 @@ from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.instrumentation import factors
 from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import Trace
 
 LEAST = 0.1  # of the clean step: less is no more than two passes of one program may differ by
 MOST_ROWS, LEAST_OF_COST = 3, 0.05  # rows that are named, and the share of the cost that each of them has at least
@@ -38,6 +41,13 @@ class Cost:
     from_layers: bool
 
 
+class Kept(NamedTuple):
+    """factors: of each cell, 0 to 1. from_layers: whether the layers pass tells them, or how many events were recorded."""
+
+    factors: npt.NDArray[np.float64]
+    from_layers: bool
+
+
 def of_run(run: Run, shown: Breakdown) -> Cost | None:
     """Return what recording cost the step of a run's breakdown; None where that is next to nothing or not known."""
     clean = [data.measured for data in run.passes("clean")]
@@ -46,13 +56,23 @@ def of_run(run: Run, shown: Breakdown) -> Cost | None:
     clean_ns = median_step_ns(clean)
     if shown.step_ns < (1 + LEAST) * clean_ns:
         return None
-    grouped, layers_ns = sides.layers_pass_of(run, clean_ns)
     trace = run.trace()
     cells = partition(trace).cells
+    share = kept(run, trace, cells, clean_ns)
     time_ns = cells["time_ns"].to_numpy(dtype=float)
-    kept = factors(cells[list(KEYS)], time_ns, float(clean_ns), layers_ns, grouped, sides.events_of(trace))
-    rows = [] if shown.by in _NO_CELLS else _rows(CellLabels(cells), shown.by, time_ns, time_ns * (1 - kept))
-    return Cost(shown.by, shown.step_ns, clean_ns, rows, layers_ns is not None)
+    rows = [] if shown.by in _NO_CELLS else _rows(CellLabels(cells), shown.by, time_ns, time_ns * (1 - share.factors))
+    return Cost(shown.by, shown.step_ns, clean_ns, rows, share.from_layers)
+
+
+def kept(run: Run, trace: Trace, cells: pd.DataFrame, clean_ns: int) -> Kept:
+    """Return which share of each cell's time is left without what recording cost, so that the cells add up to the clean step.
+
+    trace: a recording of the run; cells: those of its partition.
+    """
+    grouped, layers_ns = sides.layers_pass_of(run, clean_ns)
+    time_ns = cells["time_ns"].to_numpy(dtype=float)
+    shares = factors(cells[list(KEYS)], time_ns, float(clean_ns), layers_ns, grouped, sides.events_of(trace))
+    return Kept(shares, layers_ns is not None)
 
 
 def _rows(labels: CellLabels, by: str, time_ns: np.ndarray[Any, Any], cost_ns: np.ndarray[Any, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from kernelscope.analysis.advise import sequences, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
@@ -27,22 +29,22 @@ _LINKS = {
 }
 
 
-def chains(subject: Subject) -> list[Advice]:
+def memory_traffic(subject: Subject) -> list[Advice]:
+    """Kernels that follow each other hand their results on through memory."""
+    kernels = sequences.ordered(subject) if subject.timeline else None
+    return [] if kernels is None or kernels.empty else [*_chains(subject, kernels), *_attention(subject, kernels)]
+
+
+def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
     """Elementwise kernels follow each other: fused, a chain reads and writes memory once."""
-    if not subject.timeline:
-        return []
-    kernels = sequences.ordered(subject)
-    if kernels.empty:
-        return []
     runs = sequences.chains(kernels)
     table = runs.table()
     if table.empty:
         return []
     steps = max(subject.count, 1)
     saves = float((table["total_ns"] - table["longest_ns"]).sum()) / steps
-    inside = runs.kernels[runs.number >= 0]
-    whole = float(inside["duration_ns"].sum()) / steps
-    names = inside.assign(time_ns=inside["duration_ns"] / steps, count=inside["count"] / steps)
+    names = runs.per_step(steps)
+    whole = float(names["time_ns"].sum())
     rows = subject.kernels(sequences.SMALL)
     return [
         Advice(
@@ -61,21 +63,15 @@ def chains(subject: Subject) -> list[Advice]:
     ]
 
 
-def attention(subject: Subject) -> list[Advice]:
+def _attention(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
     """Attention's scores are written to memory and read again, by a kernel for each of its parts."""
-    if not subject.timeline:
-        return []
-    kernels = sequences.ordered(subject)
-    if kernels.empty:
-        return []
     runs = sequences.between_products(kernels)
     table = runs.table()
     steps = max(subject.count, 1)
     if len(table) < _OFTEN * steps:
         return []
-    inside = runs.kernels[runs.number >= 0]
-    whole = float(inside["duration_ns"].sum()) / steps
-    names = inside.assign(time_ns=inside["duration_ns"] / steps, count=inside["count"] / steps)
+    names = runs.per_step(steps)
+    whole = float(names["time_ns"].sum())
     rows = subject.kernels(("softmax",))
     return [
         Advice(
@@ -94,4 +90,4 @@ def attention(subject: Subject) -> list[Advice]:
     ]
 
 
-RULES: tuple[Rule, ...] = (chains, attention)
+RULES: tuple[Rule, ...] = (memory_traffic,)

@@ -62,7 +62,7 @@ def side_of(capture: CaptureSide, label: str, steps: DetectedSteps | None, reque
     trace = finding_steps.applied(capture.trace, steps)
     done = account(trace, ALL if whole else request.device)
     name = label.partition(" ")[0]
-    return DeviceSide(name, label, capture.path, trace, steps, done, _hardware(trace, done.device), _busy(trace, done))
+    return DeviceSide(name, label, capture.path, trace, steps, done, hardware_of(trace, done.device), _busy(trace, done))
 
 
 def _busy(trace: Trace, done: DeviceAccount) -> dict[str, int]:
@@ -79,7 +79,7 @@ def takes_all(a: Trace, b: Trace) -> bool:
     return any(is_host_timed(trace) or critical_device(trace) is None for trace in (a, b))
 
 
-def _hardware(trace: Trace, device: str) -> str | None:
+def hardware_of(trace: Trace, device: str) -> str | None:
     """Return the name of a device; of the first accelerator that has one where the capture does not say which it is."""
     named = [one for one in trace.info.get("devices") or [] if isinstance(one, dict) and one.get("name")]
     mine = [str(one["name"]) for one in named if one.get("device") == device]
