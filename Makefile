@@ -7,7 +7,7 @@ EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
 MORE := jax,keras-torch,onednn,onnxruntime,chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-fast lint bench planted pairs scripts sweeps foreign fuzz gpu-check clean
+.PHONY: help demo dist docs test test-fast lint bench planted pairs scripts sweeps foreign fuzz gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ $(VENV)/.installed: setup.py pyproject.toml
 demo: $(VENV)/.installed ## train LeNet-5 in four frameworks and compare them (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
 	$(BIN)/kernelscope compare lenet -f $(FRAMEWORKS) --skip-missing --force -o out/demo
+
+dist: $(VENV)/.installed ## build the source distribution and the wheel into dist
+	rm -rf dist && $(BIN)/python -m build --outdir dist
 
 docs: $(VENV)/.installed ## build the documentation site into out/site, which opens from the disk
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope import analysis
+from kernelscope.analysis.accounting import inclusive
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
 from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.explain import recording_cost as cost_of_recording
@@ -15,11 +16,11 @@ from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
-from kernelscope.cli import steps_options
+from kernelscope.cli import output, steps_options
 from kernelscope.cli.output import FORMATS, write_breakdown
 from kernelscope.cli.warn import about, about_info
 from kernelscope.reports import recorded
-from kernelscope.reports.chosen_rows import UnknownColumn, chosen, finest
+from kernelscope.reports.chosen_rows import UnknownColumn, chosen, finest, with_columns
 from kernelscope.tracer.outside.errors import UsageError
 
 ALL = "all"  # rows
@@ -44,16 +45,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN=PATTERN",
         help="only these rows, such as layer=conv*",
     )
+    parser.add_argument(
+        "--columns", metavar="NAME,...", help="these columns, by their names in JSON, instead of those that fit (all: every one)"
+    )
     steps_options.configure(parser, default=MARKED)
+    parser.add_argument(
+        "--inclusive", action="store_true", help="of layers and ranges: each row holds what is inside of it, so rows overlap"
+    )
+    parser.add_argument("--range", metavar="NAME", help="only what is inside of ranges of this name (* is any text)")
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
     path = archives.folder(Path(arguments.path))
-    if (arguments.steps, arguments.device, arguments.window) != (MARKED, None, None):
+    if (arguments.steps, arguments.device, arguments.window, arguments.range) != (MARKED, None, None, None):
         return _of_steps(path, arguments)
     kind = kind_of(path)
+    if arguments.inclusive:
+        with analysis.reading(path) as trace:
+            about(trace)
+            _write(_inclusive(trace, arguments.by), arguments)
+        return 0
     if kind is Kind.IMPORT:
         capture = imported.Imported(path)
         about_info(capture.record.get("info", {}))
@@ -86,8 +99,12 @@ def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | N
     most = None if arguments.rows in (None, ALL) else arguments.rows
     try:
         result = chosen(result, arguments.filter, arguments.sort, most)
+        table = with_columns(result, arguments.columns.split(",")) if arguments.columns else None
     except UnknownColumn as error:
-        raise UsageError(f"--filter, --sort: {error}") from error
+        raise UsageError(f"--filter, --sort, --columns: {error}") from error
+    if table is not None:
+        output.write(table, arguments.format)
+        return
     write_breakdown(result, arguments.format, first, len(result["rows"]) if arguments.rows else None)
 
 
@@ -126,7 +143,14 @@ def _of_steps(path: Path, arguments: argparse.Namespace) -> int:
     request = steps_options.request(arguments)
     trace = steps.windowed(trace, request)
     found = steps.find(trace, request)
+    if arguments.range:
+        found = steps.inside(steps.applied(trace, found), arguments.range)
     print(f"kernelscope: {found.sentence() if found else 'no steps: the capture as a whole'}", file=sys.stderr)
-    result = _broken_down(steps.of_device(steps.applied(trace, found), request.device), arguments.by)
-    _write(result.as_dict(), arguments)
+    trace = steps.of_device(steps.applied(trace, found), request.device)
+    _write(_inclusive(trace, arguments.by) if arguments.inclusive else _broken_down(trace, arguments.by).as_dict(), arguments)
     return 0
+
+
+def _inclusive(trace: Trace, by: str | None) -> dict[str, Any]:
+    """Return the inclusive breakdown by what was asked for, or by layer where any is known, else by range."""
+    return inclusive.inclusive(trace, by or ("layer" if trace.kernels["layer"].notna().any() else "range"))

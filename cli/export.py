@@ -13,10 +13,10 @@ from typing import Any
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 from kernelscope.cli import sharing, warn
-from kernelscope.reports.export import chrome, csv_files, excel, parquet, perfetto, sources
+from kernelscope.reports.export import chrome, csv_files, parquet, perfetto, sources
 from kernelscope.reports.export.events import events, origins
 from kernelscope.reports.export.sources import Handling, Source
-from kernelscope.tracer.outside.errors import InputError
+from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
 Write = Callable[[Path], list[str]]  # writes OUT, returns what has to be said of it
@@ -148,6 +148,10 @@ def _parquet(source: Source) -> Write:
 
 
 def _xlsx(source: Source) -> Write:
+    try:
+        from kernelscope.reports.export import excel  # an extra: few write workbooks
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--format xlsx needs {error.name}: pip install 'kernelscope[excel]', or export csv") from error
     return partial(excel.write, source.sheets())
 
 

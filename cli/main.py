@@ -7,6 +7,7 @@ import difflib
 import gc
 import importlib
 import keyword
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -52,6 +53,7 @@ GROUPS = {
         "env": "create, list or remove the environments that frameworks run in",
         "data": "convert a data set into frameworks' own record formats",
         "agent": "make one file that records where nothing can be installed",
+        "completion": "what makes bash, zsh or fish complete commands and options",
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
@@ -105,11 +107,21 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
     return top
 
 
+def _complete() -> None:
+    """Answer a shell that asks how the line may go on (see cli.completion), and end."""
+    import argcomplete  # only where a shell asks
+
+    words = os.environ.get("COMP_LINE", "").split()
+    argcomplete.autocomplete(parser(*words[1:2]))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     gc.set_threshold(100_000, 20, 20)  # little of what a command makes is garbage with cycles; looking for it costs some percent
     if arguments is None:  # not where somebody else's process called this
         outlets.prepare()
+        if "_ARGCOMPLETE" in os.environ:
+            _complete()
     given = sys.argv[1:] if arguments is None else arguments
     parsed = parser(*given[:1]).parse_args(given)
     try:

@@ -38,26 +38,29 @@ def runs(result: dict[str, Any], found: Sequence[Run], target: Path, full_paths:
     write_page(write, target)
 
 
-def run(result: dict[str, Any], found: Run, first: str | None, target: Path, full_paths: bool) -> None:
-    """Write the page of a run. first: what must be known before its tables are read."""
+def run(
+    result: dict[str, Any], found: Run, first: str | None, target: Path, full_paths: bool, advice: Callable[[], dict[str, Any]]
+) -> None:
+    """Write the page of a run. first: what must be known before its tables are read. advice: returns what to do about it."""
     tables = sharing.shareable(envelopes(found.trace()), full_paths)
     parts = measured.of_run(found, best_known)
     drawn = sharing.shareable_parts(interactive_parts.of_runs([found], best_known), full_paths)
-    advised = _advised(lambda: advise.of_run(found, found.name), full_paths)
+    advised = _advised(advice, full_paths)
     write_page(lambda: html.write_run(result, tables, target, parts, drawn, first, advised), target)
 
 
 def capture(record: Mapping[str, Any], tables: Sequence[Mapping[str, Any]], trace: Trace, target: Path) -> None:
     """Write the page of an imported capture: its record, its breakdowns and its Trace, as they may be passed on."""
     parts = interactive_parts.of_capture(" \u00b7 ".join(str(entry["name"]) for entry in record["sources"]), trace)
-    advised = _advised(lambda: advise.of_trace(trace, str(target)), full_paths=True)  # the Trace is as it may be passed on
+    # the Trace is as it may be passed on
+    advised = _advised(lambda: advise.of_subject(advise.of_trace(trace, str(target))), full_paths=True)
     write_page(lambda: html.write_capture(record, tables, target, parts, advised), target)
 
 
-def _advised(read: Callable[[], advise.Subject], full_paths: bool) -> dict[str, Any] | None:
+def _advised(advice: Callable[[], dict[str, Any]], full_paths: bool) -> dict[str, Any] | None:
     """Return what to do about a recording; None where it holds nothing to advise on."""
     try:
-        return sharing.shareable(advise.of_subject(read()), full_paths)
+        return sharing.shareable(advice(), full_paths)
     except EvidenceError:
         return None
 

@@ -61,18 +61,21 @@ def _say(folder: Path) -> None:
 
     from kernelscope.analysis import advise
     from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.cli import report
     from kernelscope.reports import ending
 
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
     console.print()
     try:
-        subject = advise.read(folder)
+        run_ = Run(folder)
+        subject = advise.of_run(run_, str(folder))
+        advised = advise.of_subject(subject)
         options_ = subject.facts.get("options") or {}
         layers, kernels = (advise.largest(subject, column, ending.MOST) for column in ("layer", "name"))
-        console.print(ending.shown(advise.of_subject(subject), layers, kernels, options_.get("batch")))
+        console.print(ending.shown(advised, layers, kernels, options_.get("batch")))
         console.print()
-        report.write(folder, folder / "report.html")
+        report.write(run_, folder / "report.html", advised)
     except EvidenceError as error:
         print(f"kernelscope: {error}", file=sys.stderr)
     print(f"recording: {folder}; see also `kernelscope breakdown {folder} --by kernel`", file=sys.stderr)

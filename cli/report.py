@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from kernelscope import analysis
+from kernelscope.analysis import advise
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.comparisons import opening
 from kernelscope.analysis.comparisons.comparison import compare
@@ -26,6 +29,8 @@ from kernelscope.cli.output import FORMATS, figure_options
 from kernelscope.reports.captures import first
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
+
+_GENERATED, _HEAD = '<meta name="generator" content="kernelscope', 4000  # in the first characters of each of our pages
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,14 +48,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE.html",
         help="write the report there: one file that needs nothing else (sweeps: figures and tables beside it; "
-        "default report/report.html in the sweep's folder)",
+        "default: report.html in a folder that is named alone, PATH.html beside a capture, report/report.html in a sweep)",
     )
     add("--force", action="store_true", help="replace FILE.html, or figures, if they exist")
     add(
         "--format",
         choices=FORMATS,
-        help="print on stdout (default: table, unless -o or --figures is given or sweeps are named); csv is the table of layers, "
-        "or of cells",
+        help="print on stdout, and write no page unless -o is given (default: a table, unless -o or --figures is given or sweeps "
+        "are named); csv is the table of layers, or of cells",
     )
     figure_options(parser)
     sharing.configure(parser)
@@ -73,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     target = target_file(arguments.output, arguments.force) if arguments.output else None
     form = arguments.format or (None if target else "table")
+    if target is None and arguments.format is None and len(paths) == 1:
+        target = _beside(Path(arguments.paths[0]), paths[0])
     if kinds == [Kind.IMPORT]:
         _of_import(paths[0], target, form, arguments.full_paths)
         return 0
@@ -91,9 +98,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def write(path: Path, target: Path) -> None:
-    """Write the report of one run there, and say on stderr where it is."""
-    _of_runs([path], target, None, full_paths=False)
+def write(run: Run, target: Path, advised: dict[str, Any]) -> None:
+    """Write the report of one run there, with its advice, and say on stderr where it is."""
+    result = sharing.shareable(compare([run], []), full_paths=False)
+    pages().run(result, run, recording_cost(run, breakdown(run.trace(), "layer")), target, False, lambda: advised)
 
 
 def _of_runs(paths: Sequence[Path], target: Path | None, form: str | None, full_paths: bool) -> None:
@@ -109,7 +117,7 @@ def _of_runs(paths: Sequence[Path], target: Path | None, form: str | None, full_
     by_layer = breakdown(runs[0].trace(), "layer")
     first = recording_cost(runs[0], by_layer)
     if target is not None:
-        pages().run(result, runs[0], first, target, full_paths)
+        pages().run(result, runs[0], first, target, full_paths, lambda: advise.of_subject(advise.of_run(runs[0], runs[0].name)))
     if form:
         output.write_breakdown(by_layer.as_dict(), form, first)
 
@@ -142,6 +150,23 @@ def pages() -> ModuleType:
     from kernelscope.cli import pages as writers  # matplotlib takes half a second: only where a page is asked for
 
     return writers
+
+
+def _beside(given: Path, path: Path) -> Path | None:
+    """Return where the page of a path goes by itself: into a folder, or beside a file; None, which is said, where it cannot.
+
+    given: as the user wrote it; path: what was unpacked of it. A page that is there is made anew.
+    """
+    folder = path.parent if path.name == "compare.json" else path
+    target = folder / "report.html" if given == path and folder.is_dir() else given.with_name(f"{given.name}.html")
+    if not os.access(target.parent, os.W_OK):
+        print(
+            f"kernelscope: {target.parent} is not writable: no page is written; -o FILE.html names another place", file=sys.stderr
+        )
+        return None
+    if target.exists() and _GENERATED not in target.read_text(encoding="utf8", errors="replace")[:_HEAD]:
+        raise InputError(f"{target}: exists, and is no page of ours; -o FILE.html names another place")
+    return target
 
 
 def target_file(text: str, force: bool) -> Path:

@@ -40,6 +40,7 @@ def heading(result: Mapping[str, Any]) -> list[str]:
     """Return the lines above the table: what it is of, and what is to be known beside it."""
     title = " · ".join(printable(part) for part in content.breakdown_of(result))
     what = f"{content.whole(result)} by {result['by']}"
+    what += ", with what is inside: rows overlap" if result.get("inclusive") else ""
     lines = [f"{title}: {what}" if title else what, printable(_beside(result))]
     three = content.three_numbers(result)
     return [*lines, three] if three else lines
@@ -59,8 +60,10 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     unit, decimals = unit_of(result)
     shown, rest = result["rows"][:most], result["rows"][most:]
     named = [key for place, key in enumerate(keys(result)[0]) if not place or any(row.get(key) for row in result["rows"])]
+    own: list[tuple[str, str, dict[str, Any]]] = [("own", "", _RIGHT)] if result.get("inclusive") else []
     texts = [
-        (*(value(row, key) for key in named), units.in_unit(content.row_ns(row), unit, decimals),
+        (*(value(row, key) for key in named), *(units.in_unit(row["own_ns"], unit, decimals) for _ in own),
+         units.in_unit(content.row_ns(row), unit, decimals),
          called(result, row), printable(row.get("method")))
         for row in shown
     ]  # fmt: skip
@@ -68,7 +71,7 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     whole = units.in_unit(content.whole_ns(result), unit, decimals)
     keyed = [(key, "" if place else content.whole(result), {"overflow": "fold"}) for place, key in enumerate(named)]
     columns: list[tuple[str, str, dict[str, Any]]] = [
-        *keyed, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
+        *keyed, *own, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
         ("calls", "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),
     ]  # fmt: skip
     longest = max((row["share"] for row in shown), default=1.0) or 1.0
@@ -78,8 +81,9 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     ]
     if rest:
         time, share = sums(rest)
-        blank = [""] * (len(named) - 1)
-        lines.append((f"({len(rest)} more)", *blank, units.in_unit(time, unit, decimals), units.percent(share), "", "", ""))
+        blank = [""] * (len(named) - 1 + len(own))
+        both = ("", "") if own else (units.in_unit(time, unit, decimals), units.percent(share))
+        lines.append((f"({len(rest)} more)", *blank, *both, "", "", ""))
     return _table(columns, lines, width)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from kernelscope.reports.table import Table, of_rows
+
 Row = Mapping[str, Any]
 _MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
 _SUMS = ("count", "duration_ns", "time_ns", "share")
@@ -36,7 +38,18 @@ def chosen(
     kept = kept[:most]
     shown = set(map(id, kept))
     left = [row for row in rows if id(row) not in shown]
-    return {**result, "rows": [*kept, _others(left, columns)] if left else kept}
+    return {**result, "rows": [*kept, _others(left, columns)] if left and not result.get("inclusive") else kept}
+
+
+def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
+    """Return a breakdown's rows with these columns only, numbers as JSON has them; ["all"] is every one. Raises UnknownColumn."""
+    rows = result["rows"]
+    known = tuple(rows[0]) if rows else ()
+    wanted = known if list(names) == ["all"] else tuple(names)
+    for name in wanted:
+        if rows and name not in known:
+            raise UnknownColumn(f"no column {name!r}; there are {', '.join(known)}")
+    return of_rows(f"breakdown by {result['by']}", rows, wanted, first=wanted)
 
 
 def _others(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Any]:

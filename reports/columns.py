@@ -73,6 +73,13 @@ _NUMBERS = _columns(
      "graph order, stream order, shape, time, none; or where the number is from: measured, line events, line_profiler, total"),
 )  # fmt: skip
 
+_EXECUTIONS = _columns(
+    ("mean_ns", "ns", "of kernels: duration of an execution, the mean"),
+    ("median_ns", "ns", "the median; null where a source gives totals"),
+    ("min_ns", "ns", "of the shortest execution"),
+    ("max_ns", "ns", "of the longest execution"),
+)
+
 _LINE_NUMBERS = _columns(
     ("host_ns", "ns", "per step: the host was in the line itself; adds up to the step"),
     ("device_ns", "ns", "per step: kernels, graphs or copies ran that were launched from it, shared where several ran at once"),
@@ -265,7 +272,7 @@ def _table(what: str, names: str, *described: Mapping[str, Column]) -> Described
 TABLES: Mapping[str, Described] = {
     "breakdown": Described(
         "One row per key; `kernelscope breakdown --by` names the table, and each has the keys that stand below.",
-        (*_KEYS.values(), *_NUMBERS.values(), *_LINE_NUMBERS.values()),
+        (*_KEYS.values(), *_NUMBERS.values(), *_EXECUTIONS.values(), *_LINE_NUMBERS.values()),
     ),
     "summary": Described("One row per side of a comparison, from its clean pass.", tuple(_SUMMARY.values())),
     "layers": _table(

@@ -21,7 +21,9 @@ DISTURBED = 0.25  # a traced step that differs more than this from the clean one
 EXPLAINED = 0.80  # under this share of the step with a known layer, layers explain nothing
 WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
 CAUSES = 3
+_NAMED = 4  # sides that one sentence can hold beside the fastest
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
+EXECUTIONS = {"mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest"}  # of kernels
 CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons have not
 
 READING = (
@@ -116,6 +118,11 @@ def row_ns(row: Mapping[str, Any]) -> int:
     return int(row["duration_ns"] if row["time_ns"] is None else row["time_ns"])
 
 
+def executions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the columns of single executions of which any row tells something, and what they are called."""
+    return {key: title for key, title in EXECUTIONS.items() if any(row.get(key) is not None for row in rows)}
+
+
 def three_numbers(breakdown: Mapping[str, Any]) -> str:
     """Return the three numbers that are often taken for one another, over the whole window; nothing where they are not there."""
     totals = breakdown.get("totals") or {}
@@ -167,7 +174,7 @@ def _count(number: int | None, noun: str) -> str | None:
 
 
 def headline(result: Result) -> str:
-    """Return the answer in one sentence."""
+    """Return the answer in one sentence, about all sides."""
     rows = by_speed(result)
     best = rows[0]
     verb = "trains" if result["mode"] == "train" else "infers"
@@ -175,9 +182,18 @@ def headline(result: Result) -> str:
     if len(rows) == 1:
         return f"{best['framework']} {verb} {result['network']['name']} at {step}"
     if rows[1].get("significant") is False:
-        return f"{best['framework']} and {rows[1]['framework']} cannot be told apart: {step} and {_step(rows[1])}"
-    following = f"{rows[1]['framework']}, the next, takes {units.ratio(rows[1]['ratio'])} as long"
-    return f"{best['framework']} is fastest with {step}; {following}"
+        alike = f"{best['framework']} and {rows[1]['framework']} cannot be told apart: {step} and {_step(rows[1])}"
+        return f"{alike}; {_following(rows[2:])}" if rows[2:] else alike
+    return f"{best['framework']} is fastest with {step}; {_following(rows[1:])}"
+
+
+def _following(rows: Sequence[Row]) -> str:
+    """Return how much longer sides take than the fastest; of many, the first of them and the slowest."""
+    first, *others = rows
+    said = f"{first['framework']} takes {units.ratio(first['ratio'])} as long"
+    if len(others) > _NAMED:
+        return f"{said}, {others[-1]['framework']}, the slowest of {len(others) + 2}, {units.ratio(others[-1]['ratio'])}"
+    return ", ".join([said, *(f"{row['framework']} {units.ratio(row['ratio'])}" for row in others)])
 
 
 def _step(row: Row) -> str:

@@ -81,7 +81,8 @@ def _roofline(known: Known, pair: tuple[Run | str, Trace | str]) -> dict[str, An
 
 def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
 
-    return [timelines.timeline(_sides(traces, timeline)), flames.flame(_sides(traces, flame))]
+    drawn = partial(timeline, whole=len(traces) == 1)  # several are aligned at their steps
+    return [timelines.timeline(_sides(traces, drawn)), flames.flame(_sides(traces, flame))]
 
 
 def _run(folder: Path, name: str) -> Run:

@@ -403,26 +403,34 @@ def breakdown(part: Mapping[str, Any]) -> View:
     """
     by = str(part["by"])
     rows = part["rows"]
-    every = [key for key in (rows[0] if rows else {}) if key not in ("count", "duration_ns", "time_ns", "share", "method")]
+    numbered = ("count", "duration_ns", "time_ns", "share", "method", *content.EXECUTIONS)
+    every = [key for key in (rows[0] if rows else {}) if key not in numbered]
     keys = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
-    sums = {"time": "duration", "share": "share", "durations": "duration", "count": "count"}
+    single = content.executions(rows)
+    sums = (
+        {"time": "duration", "share": "share", "calls": "count"} | dict.fromkeys(single.values(), "") | {"durations": "duration"}
+    )
     numbers = [Column(title, True, how) for title, how in sums.items()]
     columns = [*map(Column, keys[:1]), *numbers, *map(Column, keys[1:]), Column("method")]
     longest = max((row["time_ns"] or 0 for row in rows), default=1) or 1
     body = [
-        [*(_keyed(row[key], key) for key in keys[:1]), *_numbers(row, longest), *(_keyed(row[key], key) for key in keys[1:]),
-         text_cell(row.get("method"))]
+        [
+            *(_keyed(row[key], key) for key in keys[:1]),
+            *_measured(row, longest, single),
+            *(_keyed(row[key], key) for key in keys[1:]),
+            text_cell(row.get("method")),
+        ]
         for row in rows[:MOST]
-    ]  # fmt: skip
+    ]
     rest, blank = rows[MOST:], [Cell("")] * len(keys)  # beside the numbers: the other keys and the method
     if rest:
         names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
         merged = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
-        body.append([Cell(f"({len(rest)} more)"), *_numbers(merged, longest), *blank])
+        body.append([Cell(f"({len(rest)} more)"), *_measured(merged, longest, single), *blank])
     whole = content.whole(part)
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     step = Cell(units.duration(part.get("step_ns")), part.get("step_ns"))
-    total = [Cell(whole), step, Cell("100.0%"), Cell(durations), Cell(""), *blank]
+    total = [Cell(whole), step, Cell("100.0%"), *[Cell("")] * (1 + len(single)), Cell(durations), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     caption = f"{whole.capitalize()} by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
     grouping = tuple(name for name in GROUPED if name in keys and name != by) if len(keys) > 1 else ()
@@ -430,6 +438,12 @@ def breakdown(part: Mapping[str, Any]) -> View:
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
         keys=keys_of([*rows[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in keys]), groups=grouping,
     )  # fmt: skip
+
+
+def _measured(row: Row, longest: Number, single: Iterable[str]) -> list[Cell]:
+    """Return the numbers of a breakdown's row. single: the columns of single executions that its table has."""
+    time, share, duration, count = _numbers(row, longest)
+    return [time, share, count, *(Cell(units.duration(row.get(key)), row.get(key)) for key in single), duration]
 
 
 def capture_facts(facts: Sequence[tuple[str, str]]) -> View:

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kernelscope.reports import units
-from kernelscope.reports.renderers import to_markdown
+from kernelscope.reports import breakdown_grid, content, text, units
+from kernelscope.reports.renderers import markdown_table
 from kernelscope.reports.table import Table, of_rows
 
 
@@ -29,17 +29,40 @@ def to_json(result: Mapping[str, Any]) -> str:
 
 def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
     """Return a breakdown for reading, with its total and coverage."""
-    table = breakdown_table(breakdown)
-    shown = [name for name in table.columns if name not in ("duration_ns", "time_ns", "share", "count")]
-    unit = units.common_unit([breakdown["step_ns"]])
-    rows = [[*(row.get(name) for name in shown), *_numbers(row, unit)] for row in breakdown["rows"]]
-    total = ["**total**", *[""] * (len(shown) - 1), units.in_unit(breakdown["step_ns"], unit, 3), "100.0%", ""]
-    heads = [*shown, f"{unit} per step", "share", "count"]
-    lines = to_markdown(heads, rows, len(shown)).splitlines()
-    lines.append(f"| {' | '.join(total)} |")
-    known = units.percent(breakdown["coverage"])
-    return "\n".join([f"### Step by {breakdown['by']}\n", *lines, f"\ncoverage {known}, {breakdown['steps']} steps\n"])
+    rows = breakdown["rows"]
+    unit = units.common_unit([content.whole_ns(breakdown)])
+    numbered = ("count", "duration_ns", "time_ns", "share", *content.EXECUTIONS)
+    keys = [name for name in breakdown_table(breakdown).columns if name not in numbered]
+    keys = [name for place, name in enumerate(keys) if not place or any(row.get(name) is not None for row in rows)]
+    single = content.executions(rows)
+    heads = [*keys[:1], f"{unit} per {content.whole(breakdown)}", "share", "calls", *single.values(), *keys[1:]]
+    times = [_own(breakdown, row) for row in rows]
+    cells = [
+        [
+            breakdown_grid.named(row, keys[0]),
+            units.in_unit(time, unit, 3),
+            units.percent(share),
+            breakdown_grid.called(breakdown, row),
+            *(units.duration(row.get(key)) for key in single),
+            *(row.get(name) for name in keys[1:]),
+        ]
+        for row, (time, share) in zip(rows, times, strict=True)
+    ]
+    right = range(1, 4 + len(single))
+    whole = [
+        "**mean**" if breakdown["by"] == "step" else "**total**",
+        units.in_unit(content.whole_ns(breakdown), unit, 3),
+        "100.0%",
+        *[""] * (len(heads) - 3),
+    ]
+    escaped = [[text.markdown(cell) for cell in row] for row in cells]
+    table = markdown_table([text.markdown(head) for head in heads], [*escaped, whole], right)
+    known = f"coverage {units.percent(breakdown['coverage'])}" + (f", {breakdown['steps']} steps" if breakdown["steps"] else "")
+    return f"### {content.whole(breakdown).capitalize()} by {breakdown['by']}\n\n{table}\n{known}\n"
 
 
-def _numbers(row: Mapping[str, Any], unit: str) -> list[str]:
-    return [units.in_unit(row["time_ns"], unit, 3), units.percent(row["share"]), units.count(row["count"])]
+def _own(breakdown: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[int, float]:
+    """Return a row's time in ns and its share of the whole; of a step its own time, and that by the mean step's."""
+    if breakdown["by"] == "step":
+        return int(row["duration_ns"]), int(row["duration_ns"]) / max(content.whole_ns(breakdown), 1)
+    return content.row_ns(row), float(row["share"])

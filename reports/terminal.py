@@ -28,6 +28,7 @@ FEW = 14  # lines of an explanation below a comparison's table
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _TOTAL = "clean mean step"
 _LEAST_BAR, _MOST_BAR = 6, 40  # columns of the bars beside step times
+_WIDE = 110  # columns of the terminal from which on statistics of single executions have room
 _SLOW = 2.0  # ratios from here on stand out
 
 
@@ -365,12 +366,12 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
     if result["by"] == "step":
         yield breakdown_grid.of_steps(result, most, width)
     elif beneath:
-        yield _listed(result, most, first, beneath)
+        yield _listed(result, most, first, beneath, width)
     else:
         yield breakdown_grid.drawn(result, most, width)
 
 
-def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str]) -> Table:
+def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str], width: int) -> Table:
     """Return a table for long keys: the numbers, then all that is known of the row, which may take several lines."""
     unit, decimals = breakdown_grid.unit_of(result)
     shown, rest = result["rows"][:most], result["rows"][most:]
@@ -381,6 +382,11 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     for heading in more.values():
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("calls", justify="right", no_wrap=True)
+    single = content.executions(shown)
+    single = single if width >= _WIDE else {key: title for key, title in single.items() if key == "mean_ns"}
+    of_one = units.common_unit([row.get("mean_ns") for row in shown])
+    for place, title in enumerate(single.values()):
+        table.add_column(title if place else f"{title}, {of_one}", justify="right")
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:
         name = Text(" ".join(filter(None, (breakdown_grid.named(row, key) for key in first))), style="bold")
@@ -389,9 +395,10 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         name.append("\n" + " · ".join(details), style="not bold dim")
         numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
         time = units.in_unit(content.row_ns(row), unit, decimals)
-        table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), name)
+        each = [units.in_unit(row.get(key), of_one, 1) for key in single]
+        table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), *each, name)
     if rest:
         time_ns, share = breakdown_grid.sums(rest)
-        blank = [""] * (len(more) + 1)
+        blank = [""] * (len(more) + 1 + len(single))
         table.add_row(units.in_unit(time_ns, unit, decimals), units.percent(share), *blank, Text(f"({len(rest)} more)"))
     return table

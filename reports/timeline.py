@@ -1,4 +1,4 @@
-"""The timeline of a representative step as an interactive part of a page: several runs below each other, aligned at their steps.
+"""The timeline as an interactive part of a page: a recording alone in whole, several below each other aligned at a step of each.
 
 What comes out is small: times as differences, names once, colours as places in a list of the few that a page has.
 """
@@ -14,6 +14,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.cell_labels import COMPUTING
 from kernelscope.analysis.accounting.partition import DATA
+from kernelscope.analysis.attribution.calls import SYSTEM
 from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units
 from kernelscope.reports.interactive import Interactive
@@ -24,7 +25,7 @@ CAUSES = ("4", "3", "6", "soft")  # colours that no phase has
 WORK = ("0", "1", "2", "5")
 TITLES = {
     "step": "the whole",
-    "steps": "steps that were found",
+    "steps": "steps",
     "calls": "calls of the device's API and of the system",
     "lines": "host lines",
 }
@@ -45,8 +46,8 @@ def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive
     slots = _Slots(sides)
     data = {"sides": [_side(name, made, slots) for name, made in sides], "legend": slots.legend}
     of = "; ".join(f"{printable(name)}: {_about(made)}" for name, made in sides)
-    stepped = any(made["steps"] for _, made in sides)
-    what = "a representative step" if stepped else "the capture"
+    stepped = any(made["steps"] and not _is_whole(made) for _, made in sides)
+    what = "a representative step" if stepped else "the recording"
     return Interactive(
         key="timeline",
         title=f"Timeline of {what}",
@@ -65,9 +66,18 @@ _OWNERS = (
 )
 
 
+def _is_whole(made: Mapping[str, Any]) -> bool:
+    """Return whether a timeline holds more than the step that it shows first."""
+    return made["step_ns"] is not None and made["step_ns"] != [0, made["wall_ns"]]
+
+
 def _about(made: Mapping[str, Any]) -> str:
     """Return which window it is."""
     wall = units.duration(made["wall_ns"])
+    if _is_whole(made):
+        low, high = made["step_ns"]
+        step = f"step {made['step']}, {units.duration(high - low)} (median {units.duration(made['median_ns'])})"
+        return f"the whole recording, {wall}; shown first: {step}"
     if not made["steps"]:
         found = made.get("found")
         return (
@@ -84,7 +94,8 @@ def _left_out(sides: Sequence[Side]) -> Iterator[str]:
             said.append(f"what reaches beyond it is cut there ({_events(made['cut'])})")
         if made["together_ns"]:
             short = units.duration(made["together_ns"])
-            said.append(f"events shorter than {short} that follow each other closely are one, named after the longest")
+            outside = "outside of the step shown first, " if _is_whole(made) else ""
+            said.append(f"{outside}events shorter than {short} that follow each other closely are one, named after the longest")
         if len(made["lanes"]) > LANES:
             said.append(f"{len(made['lanes']) - LANES} lanes with least time are left out")
         if said:
@@ -102,15 +113,17 @@ def _side(name: str, made: Mapping[str, Any], slots: _Slots) -> dict[str, Any]:
     lanes = sorted(made["lanes"], key=lambda lane: (kinds.index(lane["kind"]), lane["thread"] != made["thread"]))
     kept = sorted(sorted(range(len(lanes)), key=lambda place: -_weight(lanes[place]))[:LANES])
     threads = _threads(made)
+    waiting = [kind == SYSTEM for kind in labels["kind"]]
     return {
         "name": printable(name),
+        "shown": made["step_ns"] if _is_whole(made) else None,
         "title": f"{printable(name)}: {_about(made)}",
         "wall": made["wall_ns"],
         "texts": {key: texts for key, (texts, _) in shown.items()},
         "labels": {key: numbers for key, (_, numbers) in shown.items()},
         "owners": [slots.cause(text) for text in labels["name"]],
         "colours": [slots.work(phase, kind) for phase, kind in zip(labels["phase"], labels["kind"], strict=True)],
-        "lanes": [_lane(lanes[place], threads) for place in kept],
+        "lanes": [_lane(lanes[place], threads, waiting) for place in kept],
     }
 
 
@@ -134,15 +147,23 @@ def _threads(made: Mapping[str, Any]) -> dict[int, str]:
     return names
 
 
-def _lane(lane: Mapping[str, Any], threads: Mapping[int, str]) -> dict[str, Any]:
-    """Return a lane: its title, and rows with the gap before each event, its duration and its label."""
+def _lane(lane: Mapping[str, Any], threads: Mapping[int, str], waiting: Sequence[bool]) -> dict[str, Any]:
+    """Return a lane: its title, and rows with the gap before each event, its duration and its label.
+
+    quiet: the thread only waits in the operating system, so that the lane is folded away. waiting: which labels are of that.
+    """
     place = [] if lane["device"] is None else [printable(lane["device"])]
     if lane["thread"] is not None:
         gpu = lane["device"] not in (None, "cpu")
         place.append(f"stream {lane['thread']}" if gpu else threads[lane["thread"]])
     title = ", ".join([TITLES.get(lane["kind"], lane["kind"]), *place])
     total = f"{_events(lane['events'])}, sum {units.duration(lane['sum_ns'])}"
-    return {"kind": lane["kind"], "title": f"{title}: {total}", "rows": [_row(row) for row in lane["rows"]]}
+    quiet = lane["kind"] == "calls" and all(waiting[label] for row in lane["rows"] for label in set(row["label"]))
+    host = lane["device"] in (None, "cpu")
+    return {
+        "kind": lane["kind"], "title": f"{title}: {total}", "thread": lane["thread"] if host else None, "quiet": quiet,
+        "rows": [_row(row) for row in lane["rows"]],
+    }  # fmt: skip
 
 
 def _events(count: int) -> str:
@@ -153,7 +174,8 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     start, duration = np.array(row["start_ns"]), np.array(row["duration_ns"])
     gaps = start - np.append(0, (start + duration)[:-1])
     several = {"events": row["events"], "busy": row["busy_ns"]} if row["events"] is not None else {}
-    return {"gap": gaps.tolist(), "lasted": row["duration_ns"], "label": row["label"], **several}
+    launches = {"launched": row["launched_ns"], "launcher": row["launcher"]} if "launched_ns" in row else {}
+    return {"gap": gaps.tolist(), "lasted": row["duration_ns"], "label": row["label"], **several, **launches}
 
 
 # --- colours ----------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ not known, so that durations cannot be made shares of a wall time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from kernelscope.analysis.accounting.cell_labels import CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.kernels.short_names import short
 from kernelscope.analysis.trace import Trace, intervals, notebook
 
 SCHEMA = "kernelscope/breakdown/1"
@@ -73,7 +74,7 @@ class Breakdown:
         return _envelope(self.by, self.window, self.step_ns, self.steps, self.coverage, self.totals, self.info, columns)
 
     def _repr_html_(self) -> str:
-        return notebook.of_breakdown(self)
+        return notebook.of_breakdown(self, short)
 
 
 def breakdown(trace: Trace, by: str = "layer") -> Breakdown:
@@ -113,7 +114,10 @@ def _each(
             else:
                 partition = partition or parts.partition(trace)
                 labels = labels or CellLabels(partition.everything)
-                result[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)
+                if by == "kernel":
+                    result[by] = _with_executions(of_cells(partition, by, trace.info, labels), trace)
+                else:
+                    result[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)
         except EvidenceError as error:
             result[by] = str(error)
     return result
@@ -124,6 +128,31 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: 
     columns, coverage = _grouped(partition, by, labels or CellLabels(partition.everything))
     table = pd.DataFrame(columns | {key: pd.array(columns[key], dtype="string") for key in BY[by]})
     return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
+
+
+def _with_executions(breakdown: Breakdown, trace: Trace) -> Breakdown:
+    """Return a breakdown of this trace with mean_ns, median_ns, min_ns and max_ns of the single executions of a row's kernels.
+
+    They are null in rows that are no kernels; where a source gives totals, all but the mean.
+    """
+    keys, count, duration = parts.executions(trace)
+    number, first = parts.numbered(keys[[key for key in parts.KEYS if key != "method"]])
+    labels, by = CellLabels(keys.iloc[first]), breakdown.by
+    names: dict[tuple[str | None, ...], int] = {}
+    group = [names.setdefault(key, len(names)) for key in zip(*(labels.column(by, key) for key in BY[by]), strict=True)]
+    rows = pd.DataFrame({"row": np.array(group, dtype=np.int64)[number], "ns": duration, "count": count})
+    whole = rows.groupby("row")["count"].sum()
+    single = rows[rows["count"] == 1].groupby("row")["ns"].agg(["size", "median", "min", "max"]).reindex(whole.index)
+    single = single[(single["size"] == whole).to_numpy(bool)]
+    table = breakdown.table.copy(deep=False)
+    # pandas takes None here, its stubs do not know it
+    given = [table[key].to_numpy(dtype=object, na_value=None).tolist() for key in BY[by]]  # type: ignore[call-overload]
+    place = pd.Index([names.get(key, -1) for key in zip(*given, strict=True)])
+    mean = (table["duration_ns"] / table["count"].where(table["count"] > 0)).where(place >= 0)
+    found = {f"{name}_ns": single[name].reindex(place).to_numpy(float) for name in ("median", "min", "max")}
+    for name, values in {"mean_ns": mean.to_numpy(float, na_value=np.nan), **found}.items():
+        table[name] = pd.Series(np.round(values), index=table.index).astype("Int64")
+    return replace(breakdown, table=table)
 
 
 def _envelope_of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels) -> dict[str, Any]:

@@ -168,6 +168,13 @@ def _partitioned(trace: Trace) -> Partition:
     return Partition(cells[inside].reset_index(drop=True), step_ns, steps, totals, cells[~inside].reset_index(drop=True))
 
 
+def executions(trace: Trace) -> tuple[pd.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return of each row of kernels the KEYS of the cell that counts it, how many executions it stands for, and their ns."""
+    activity = _kernels(device_steps.assigned(trace))
+    assert activity.work is not None
+    return activity.keys.reindex(columns=KEYS), activity.work.count, activity.work.duration
+
+
 def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
     """Return who owns each instant of a window, by the rules above: pieces that follow each other and fill it without a gap.
 

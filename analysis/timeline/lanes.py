@@ -1,8 +1,8 @@
-"""One representative step on a timeline: what the host and the devices did when, in lanes of rows that do not overlap.
+"""A recording, or one representative step of it, on a timeline: what the host and the devices did when, in lanes of rows.
 
-Every event that reaches into the step is there, cut at the step's ends, in integer nanoseconds from its start: the durations of a
-lane's events add up to what the trace says of this step. The first lane is the step itself as `accounting.partition` gives it to
-one owner at each instant, so that it adds up to the step's wall time.
+Every event that reaches into the window is there, cut at its ends, in integer nanoseconds from its start: the durations of a
+lane's events add up to what the trace says of this time. The first lane is the window itself as `accounting.partition` gives it
+to one owner at each instant, so that it adds up to the wall time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.cell_labels import COMPUTING
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
-from kernelscope.analysis.attribution.calls import cause
+from kernelscope.analysis.attribution.calls import SYSTEM, cause
 from kernelscope.analysis.attribution.steps import DetectedSteps
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, intervals
@@ -31,40 +31,51 @@ MOST = 200_000  # events that stay apart; of more the shortest are put together
 Int = npt.NDArray[np.int64]
 
 # What an event says, where its table has it. Of calls `kind` is what the host does in them, of ranges their category, of copies
-# the kinds of memory; of host lines `library` is the file and `problem` the line.
-LABEL = ("name", "layer", "phase", "kind", "library", "problem")
+# the kinds of memory; of host lines `library` is the file and `problem` the line. `launch` says how a kernel was launched.
+LABEL = ("name", "layer", "phase", "kind", "library", "problem", "launch")
+_LAUNCH = {"grid": "grid {}", "block": "block {}", "registers": "{} registers", "shared_memory": "{} bytes of shared memory"}
 
 
 Table = tuple[str, pd.DataFrame]  # the kind of its lanes, and events with start_ns, end_ns, thread and columns of LABEL
 
 
-def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
+def timeline(trace: Trace, most: int = MOST, whole: bool = False) -> dict[str, Any]:
     """Return the measured step whose wall time is nearest the median of all, with everything that happened in it.
 
-    A capture without steps is one window, from its first event to its last. most: events that stay apart.
+    A capture without steps is one window, from its first event to its last. whole: of one with steps, too; then its steps are a
+    lane `steps`. most: events that stay apart.
 
     Returns plain data: `step` (null without steps), `found`: what steps were found in a capture that marks none, in words (null),
-    and they are a lane `steps`; `steps` measured, `thread` of their loop (null), `wall_ns`, `median_ns`,
+    and they are a lane `steps`; `steps` measured, `thread` of their loop (null), `wall_ns`, `median_ns`, `step_ns`: from when to
+    when the step lasts (null without steps; events in it stay apart for as long as can be),
     `cut`: events that reach beyond the window and were cut there, `together_ns`: events shorter than this that follow each other
     closely in a row are one (0: none are), `labels`: columns of LABEL, a row for each distinct one, and `lanes`: {kind: one of
     step, lines, ranges, operators, calls, kernels, graphs, copies and syncs, device, thread (or stream), events, sum_ns: their
     durations added, rows}. A row has the columns start_ns (from the window's start), duration_ns, label (of the longest event, if
     several) and, where events are put together, events and busy_ns: how many and how long they are together; else these two are
-    null.
+    null; where launches are known, launched_ns: how long before its start a single event was launched, and launcher: the thread.
 
     Raises EvidenceError where the capture has no timeline.
     """
     step, low, high, about = _window(trace)
+    shown = (low, high)
+    if whole and step is not None:
+        low, high = _recording(trace)
     result = finding_steps.find(trace) if step is None else None
-    events_of = [("step", _owners(trace, low, high)), *_step_slices(trace, result), *_tables(trace)]
+    slices = _marked(trace) if whole and step is not None else _step_slices(trace, result)
+    events_of = [("step", _owners(trace, low, high)), *slices, *_tables(trace)]
     tables = [(kind, _within(events, low, high)) for kind, events in events_of]
     cut = sum(int(events["cut"].sum()) for _, events in tables)
     labels, numbers = _labels([events for _, events in tables])
     lanes = [lane for table, label in zip(tables, numbers, strict=True) for lane in _lanes(table, label, low)]
-    merged_ns = _least_ns(lanes, high - low, most)
-    about |= {"found": result.sentence() if result else None}
+    exact = (shown[0] - low, shown[1] - low) if shown != (low, high) else None
+    merged_ns, exact = _least_ns(lanes, high - low, most, exact)
+    about |= {
+        "found": result.sentence() if result else None,
+        "step_ns": None if step is None else [shown[0] - low, shown[1] - low],
+    }
     about |= {"schema": SCHEMA, "step": step, "wall_ns": high - low, "cut": cut, "together_ns": merged_ns}
-    return {**about, "labels": labels, "lanes": [_plain(lane, merged_ns) for lane in lanes]}
+    return {**about, "labels": labels, "lanes": [_plain(lane, merged_ns, exact) for lane in lanes]}
 
 
 # --- the window -------------------------------------------------------------------------------------------------------------
@@ -90,6 +101,13 @@ def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
     return int(chosen["step"]), low, high, about
 
 
+def _recording(trace: Trace) -> tuple[int, int]:
+    """Return the window of everything that was recorded, all steps in it."""
+    first, last = (int(edge[0]) for edge in parts.whole(trace))
+    begun, over = device_steps.bounds(trace.steps)
+    return min(first, int(begun.min())), max(last, int(over.max()))
+
+
 # --- what happened ----------------------------------------------------------------------------------------------------------
 
 
@@ -107,17 +125,27 @@ def _step_slices(trace: Trace, result: DetectedSteps | None) -> Iterator[Table]:
         yield "steps", pd.DataFrame({"start_ns": begun, "end_ns": over, "thread": None, "name": names.to_numpy()})
 
 
+def _marked(trace: Trace) -> Iterator[Table]:
+    """Yield the steps that the recording marks, as they are on the device, and which are warm-up."""
+    steps = trace.steps[trace.steps["end_ns"] > trace.steps["start_ns"]].sort_values("start_ns")
+    begun, over = device_steps.bounds(steps)
+    names = "step " + steps["step"].astype("string") + steps["warmup"].map({True: " (warm-up)", False: ""})
+    yield "steps", pd.DataFrame({"start_ns": begun, "end_ns": over, "thread": None, "name": names.to_numpy()})
+
+
 def _tables(trace: Trace) -> Iterator[Table]:
-    """Yield everything with times, the host first."""
+    """Yield everything with times, the devices first."""
     ranges = trace.ranges[trace.ranges["category"] != "step"]
     lines = trace.host_lines
-    yield "lines", lines.assign(name=lines["text"], library=lines["file"], problem="line " + lines["line"].astype("string"))
-    yield "ranges", ranges.assign(kind=ranges["category"])
-    yield "operators", trace.operators
-    yield "calls", trace.calls.assign(kind=translated(trace.calls["name"], cause))
     for kind in ("kernels", "graphs", "copies", "syncs"):
         table = getattr(trace, kind)
         yield kind, _named(kind, table[table["start_ns"].notna()])
+    yield "lines", lines.assign(name=lines["text"], library=lines["file"], problem="line " + lines["line"].astype("string"))
+    yield "ranges", ranges.assign(kind=ranges["category"])
+    yield "operators", trace.operators
+    system = (trace.calls["api"] == "os").to_numpy(bool)
+    kinds = translated(trace.calls["name"], cause).astype("string").mask(system, SYSTEM)
+    yield "calls", trace.calls.assign(kind=kinds)
 
 
 def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -126,7 +154,20 @@ def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
         return table.assign(name=pd.Categorical(["graph"] * len(table)))
     if kind == "copies":
         return table.assign(name=table["operation"].cat.rename_categories(parts.copy_name), kind=table["memory"])
+    if kind == "kernels":
+        return table.assign(launch=_launch(table))
     return table.rename(columns={"kind": "name"}) if kind == "syncs" else table
+
+
+def _launch(kernels: pd.DataFrame) -> pd.Series:
+    """Return in words how each kernel was launched; null where nothing is known."""
+    number, first = parts.numbered(kernels[list(_LAUNCH)])
+    distinct = kernels.iloc[first]
+    said = [
+        ", ".join(form.format(row[name]) for name, form in _LAUNCH.items() if pd.notna(row[name]) and row[name] != 0) or None
+        for row in distinct[list(_LAUNCH)].to_dict("records")
+    ]
+    return pd.Series(np.array(said, dtype=object)[number], index=kernels.index, dtype="string")
 
 
 def _within(events: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
@@ -159,7 +200,10 @@ def _labels(tables: list[pd.DataFrame]) -> tuple[dict[str, list[Any]], list[Int]
 
 @dataclass
 class _Lane:
-    """Events of one lane, sorted by start: `row` is the one in which each is drawn, outer ones above inner ones."""
+    """Events of one lane, sorted by start: `row` is the one in which each is drawn, outer ones above inner ones.
+
+    launched: how long before its start each was launched (ns), -1 unknown; launcher: by which thread. None where none is known.
+    """
 
     kind: str
     device: str | None
@@ -168,6 +212,8 @@ class _Lane:
     duration: Int
     label: Int
     row: Int
+    launched: Int | None
+    launcher: Int | None
 
 
 def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
@@ -185,7 +231,16 @@ def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
             first, begun, over = rows[0], start[rows], end[rows]
             where = None if codes[first] < 0 else str(devices[codes[first]])
             number = int(at[first]) if known[first] else None
-            yield _Lane(kind, where, number, begun - low, over - begun, label[rows], rows_of(begun, over))
+            launches = _launches(events.iloc[rows], begun) if where != "cpu" else (None, None)
+            yield _Lane(kind, where, number, begun - low, over - begun, label[rows], rows_of(begun, over), *launches)
+
+
+def _launches(events: pd.DataFrame, begun: Int) -> tuple[Int | None, Int | None]:
+    """Return how long before its start each event was launched, and the thread that launched it; None where none is known."""
+    if "launch_ns" not in events or not events["launch_ns"].notna().any():
+        return None, None
+    at, thread = (events[name].to_numpy(np.int64, na_value=-1) for name in ("launch_ns", "launch_thread"))
+    return np.where((at >= 0) & (thread >= 0), np.maximum(begun - at, 0), -1), thread
 
 
 def rows_of(start: Int, end: Int) -> Int:
@@ -212,23 +267,31 @@ def rows_of(start: Int, end: Int) -> Int:
     return row
 
 
-def _least_ns(lanes: list[_Lane], wall: int, most: int) -> int:
-    """Return the shortest duration (ns) below which events must be put together so that no more than `most` are left."""
+_Exact = tuple[int, int] | None  # the time in which nothing is put together
+
+
+def _least_ns(lanes: list[_Lane], wall: int, most: int, exact: _Exact) -> tuple[int, _Exact]:
+    """Return the duration (ns) below which events must be put together so that no more than `most` are left, and where not."""
     merged_ns = 0
-    while sum(int(_groups(lane, merged_ns).max(initial=-1)) + 1 for lane in lanes) > most and merged_ns < wall:
+    while sum(int(_groups(lane, merged_ns, exact).max(initial=-1)) + 1 for lane in lanes) > most and merged_ns < wall:
         merged_ns = max(2 * merged_ns, 64)
-    return merged_ns
+    if exact is not None and merged_ns >= wall:  # there are too many in this time alone
+        return _least_ns(lanes, wall, most, None)
+    return merged_ns, exact
 
 
-def _groups(lane: _Lane, merged_ns: int) -> Int:
+def _groups(lane: _Lane, merged_ns: int, exact: _Exact) -> Int:
     """Return the number of each event's group: of its own, or that of short ones which follow each other in its row.
 
-    Events shorter than `together` are one where they follow each other and start in the same interval of this length.
+    Events shorter than `merged_ns` are one where they follow each other and start in the same interval of this length, outside
+    of the time that stays exact.
     """
     order = np.lexsort((lane.start, lane.row))
     row, start = lane.row[order], lane.start[order]
     if merged_ns:
         short = lane.duration[order] < merged_ns
+        if exact is not None:
+            short &= (start < exact[0]) | (start >= exact[1])
         same = (row[1:] == row[:-1]) & (start[1:] // merged_ns == start[:-1] // merged_ns) & short[1:] & short[:-1]
     else:
         same = np.zeros(max(len(row) - 1, 0), dtype=bool)
@@ -237,9 +300,9 @@ def _groups(lane: _Lane, merged_ns: int) -> Int:
     return group
 
 
-def _plain(lane: _Lane, merged_ns: int) -> dict[str, Any]:
+def _plain(lane: _Lane, merged_ns: int, exact: _Exact) -> dict[str, Any]:
     """Return a lane as plain data."""
-    group = _groups(lane, merged_ns)
+    group = _groups(lane, merged_ns, exact)
     order = np.lexsort((-lane.duration, group))  # so that the longest of a group is its first
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
     begun = np.minimum.reduceat(lane.start[order], first)
@@ -250,6 +313,10 @@ def _plain(lane: _Lane, merged_ns: int) -> dict[str, Any]:
         "events": np.diff(first, append=len(order)),
         "busy_ns": np.add.reduceat(lane.duration[order], first),
     }
+    if lane.launched is not None and lane.launcher is not None:
+        alone = columns["events"] == 1
+        columns["launched_ns"] = np.where(alone, lane.launched[order][first], -1)
+        columns["launcher"] = lane.launcher[order][first]
     edges = np.flatnonzero(np.diff(lane.row[order][first])) + 1
     split = {name: [part.tolist() for part in np.split(values, edges)] for name, values in columns.items()}
     if not merged_ns:

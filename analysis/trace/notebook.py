@@ -6,7 +6,7 @@ Notebooks call `_repr_html_` of what a cell ends with. Nothing here reads files 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _ROWS = 12  # of a table
 _TEXT = 200  # characters of a cell
+_SINGLE = {"mean_ns": "average, ns", "median_ns": "median, ns", "min_ns": "shortest, ns", "max_ns": "longest, ns"}
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
@@ -49,23 +50,37 @@ def of_trace(trace: Trace, tables: Iterable[str]) -> str:
     )
 
 
-def of_breakdown(breakdown: Breakdown) -> str:
-    """Return a breakdown's largest rows, the others as one, and the whole, in exact ns."""
-    table, timed = breakdown.table, breakdown.step_ns is not None
-    column = "time_ns" if timed else "duration_ns"
-    keys = [name for name in table.columns if name not in ("count", "duration_ns", "time_ns", "share", "method")]
-    keys = [name for name in keys if table[name].notna().any()]
-    whole = int(table[column].sum())
-    rows = [[*(row[name] for name in keys), int(row[column])] for row in table.head(_ROWS).to_dict("records")]
-    rest = table.iloc[_ROWS:]
-    blank = [""] * (len(keys) - 1)
-    rows += [[f"({len(rest)} others)", *blank, int(rest[column].sum())]] if len(rest) else []
-    rows += [["all", *blank, whole]]
-    shown = [[*row[:-1], f"{row[-1]:,}", _share(row[-1], whole)] for row in rows]
+def of_breakdown(breakdown: Breakdown, short: Callable[[str], str]) -> str:
+    """Return a breakdown's largest rows, the others as one, and the whole, in exact ns. short: shortens a kernel's name."""
+    table = breakdown.table
+    column = "duration_ns" if breakdown.step_ns is None else "time_ns"
+    single = {name: title for name, title in _SINGLE.items() if name in table and table[name].notna().any()}
+    numbered = ("count", "duration_ns", "time_ns", "share", "method", *_SINGLE)
+    keys = [name for name in table.columns if name not in numbered and table[name].notna().any()]
+    shown, rest, whole = table.head(_ROWS).to_dict("records"), table.iloc[_ROWS:], int(table[column].sum())
+    rows = []
+    for row in shown:
+        name = short(str(row[keys[0]])) if breakdown.by == "kernel" else row[keys[0]]
+        numbers = [*_time(row[column], whole), row["count"], *(row[key] for key in single)]
+        rows.append([name, *map(_number, numbers), *(row[key] for key in keys[1:])])
+    blank = [""] * (len(single) + len(keys))
+    rows += [[f"({len(rest)} others)", *map(_number, _time(rest[column].sum(), whole)), *blank]] if len(rest) else []
+    rows += [["all", *map(_number, _time(whole, whole)), *blank]]
     unit = {"steps": "ns per step", "capture": "ns", "totals": "ns, durations added"}[breakdown.window]
     note = f"coverage {breakdown.coverage:.1%}" + (f", {breakdown.steps:,} steps" if breakdown.steps else "")
+    heads = [*keys[:1], unit, "share", "calls", *single.values(), *keys[1:]]
     return _page(f"Step by {breakdown.by}" if breakdown.steps else f"By {breakdown.by}",
-                 _table([*keys, unit, "share"], shown, [len(keys), len(keys) + 1]), note)  # fmt: skip
+                 _table(heads, rows, range(1, 4 + len(single))), note)  # fmt: skip
+
+
+def _time(ns: Any, whole: int) -> tuple[int, str | None]:
+    """Return a row's time and its share of the whole."""
+    return int(ns), _share(int(ns), whole)
+
+
+def _number(value: Any) -> Any:
+    """Return a whole number with separators, and anything else as it is."""
+    return f"{int(value):,}" if isinstance(value, int | float) and value == value else value
 
 
 def _comparison(result: Mapping[str, Any]) -> str:

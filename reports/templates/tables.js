@@ -1,7 +1,8 @@
 "use strict";
 // Sorting by the buttons in table heads (from large to small, the other way, as it was), filtering by words, grouping with sums,
-// and showing rows that a link leads to.
+// choosing columns, copying as CSV, and showing rows that a link leads to. Of a long table the first rows are shown until asked.
 (() => {
+  const FEW = 15; // rows
   const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
   const fixed = (value, decimals) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   const significant = (value) => fixed(value, Math.abs(value) < 9.995 ? 2 : Math.abs(value) < 99.95 ? 1 : 0);
@@ -48,6 +49,66 @@
       const key = view.querySelector("[data-group]")?.value;
       if (key) this.group(key);
       view.querySelector("[data-all]")?.addEventListener("click", () => this.choose(null));
+      this.whole = this.rows.length <= FEW;
+      if (!this.whole) this.fold();
+      const tools = view.querySelector(".tools");
+      if (tools) this.offer(tools);
+    }
+
+    // The button below a long table that shows all of its rows, or the first ones again.
+    fold() {
+      this.more = document.createElement("button");
+      this.more.type = "button";
+      this.more.className = "more";
+      this.more.addEventListener("click", () => { this.whole = !this.whole; this.arrange(); });
+      this.view.append(this.more);
+      this.arrange();
+    }
+
+    // What a table offers besides: which columns are shown, and its rows as CSV.
+    offer(tools) {
+      if (this.heads.length > 4) {
+        const [chooser, summary, style] = ["details", "summary", "style"].map((name) => document.createElement(name));
+        chooser.className = "chooser";
+        summary.textContent = "Columns";
+        chooser.append(summary, style);
+        const boxes = this.heads.map((head, column) => this.box(chooser, head.textContent || "bars", column));
+        boxes[0].disabled = true; // what a row is about
+        chooser.addEventListener("change", () => {
+          const hidden = boxes.flatMap((box, column) => (box.checked ? [] : [`[id="${this.view.id}"] tr > :nth-child(${column + 1})`]));
+          style.textContent = hidden.length ? `${hidden.join(", ")} { display: none }` : "";
+        });
+        tools.append(chooser);
+      }
+      const copy = document.createElement("button");
+      copy.type = "button";
+      copy.textContent = "Copy as CSV";
+      copy.addEventListener("click", async () => {
+        await kept(this.csv());
+        copy.textContent = "Copied";
+        setTimeout(() => { copy.textContent = "Copy as CSV"; }, 1500);
+      });
+      tools.append(copy);
+    }
+
+    box(chooser, title, column) {
+      const [label, box] = ["label", "input"].map((name) => document.createElement(name));
+      Object.assign(box, { type: "checkbox", checked: true });
+      label.append(box, ` ${title}`);
+      chooser.append(label);
+      return box;
+    }
+
+    // All rows that the filter leaves, with exact numbers: integer ns, shares of 1.
+    csv() {
+      const cell = (text) => {
+        const safe = /^[=+@\t\r-]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text; // no spreadsheet takes it for a formula
+        return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+      };
+      const row = (cells, value) => [...cells].map((one) => cell(value(one))).join(",");
+      const lines = this.inOrder(this.rows.filter((one) => this.passes(one)));
+      const heads = row(this.heads, (one) => one.textContent.trim());
+      return [heads, ...lines.map((one) => row(one.cells, (it) => it.dataset.value ?? it.textContent.trim()))].join("\n");
     }
 
     sort(button) {
@@ -88,6 +149,10 @@
       }
       if (this.key) this.open.add(this.nameOf(row));
       if (row.hidden) this.arrange();
+      if (row.hidden) {
+        this.whole = true;
+        this.arrange();
+      }
     }
 
     nameOf(row) { return row.getAttribute(`data-key-${this.key}`) ?? "—"; }
@@ -111,11 +176,20 @@
       for (const row of this.rows) row.hidden = true;
       for (const row of shown) row.hidden = false;
       const hidden = this.rows.filter((row) => row.hidden);
-      this.body.replaceChildren(...(this.key ? this.grouped(shown) : this.inOrder(shown)), ...hidden);
+      const rows = this.key ? this.grouped(shown) : this.inOrder(shown);
+      this.body.replaceChildren(...rows, ...hidden);
+      if (this.more) this.cut(rows.filter((row) => !row.hidden));
       const output = this.view.querySelector("output");
       if (output) output.textContent = this.said(shown.length);
       const all = this.view.querySelector("[data-all]");
       if (all) all.hidden = !this.only;
+    }
+
+    // Hides all but the first of the rows that are shown, unless all are asked for.
+    cut(rows) {
+      if (!this.whole) for (const row of rows.slice(FEW)) row.hidden = true;
+      this.more.hidden = rows.length <= FEW;
+      this.more.textContent = this.whole ? `Show the first ${FEW} only` : `Show all ${rows.length} rows`;
     }
 
     said(count) {
@@ -196,6 +270,17 @@
     }
   }
 
+  // Puts text where it can be pasted from; on pages without the clipboard's interface as a selection that is copied.
+  const kept = async (text) => {
+    if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    const box = document.createElement("textarea");
+    box.value = text;
+    document.body.append(box);
+    box.select();
+    document.execCommand("copy");
+    box.remove();
+  };
+
   const tables = new Map([...document.querySelectorAll(".view:has(table)")].map((view) => [view.id, new Table(view)]));
   for (const link of document.querySelectorAll("[data-only]")) {
     link.addEventListener("click", () => {
@@ -204,9 +289,17 @@
     });
   }
 
+  // Opens what is folded around a part of the page, or is all of it.
+  const unfold = (part) => {
+    if (part.firstElementChild?.nextElementSibling?.matches("details.fold")) part.firstElementChild.nextElementSibling.open = true;
+    for (let around = part; around; around = around.parentElement?.closest("details")) if (around.matches("details")) around.open = true;
+  };
+
   const target = () => {
     document.querySelector("tr.target")?.classList.remove("target");
     const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (row) unfold(row);
+    if (row && row.parentElement.tagName !== "TBODY") row.scrollIntoView();
     if (row?.parentElement.tagName !== "TBODY") return;
     tables.get(row.closest(".view").id).reveal(row);
     row.classList.add("target"); // a row that was moved is no longer :target

@@ -1,7 +1,7 @@
 "use strict";
-// The timeline of one step: rows of events below each other, sides aligned at the step's start. Axes, zoom and canvas are
-// ECharts'; what is drawn of a row is chosen here: where events are narrower than a pixel they are put together, level by level,
-// so that a row never has more to draw than the page has pixels. All times are ns from the step's start.
+// The timeline of a recording, or of a step of several: rows of events below each other, sides aligned at their start. Axes, zoom
+// and canvas are ECharts'; what is drawn of a row is chosen here: where events are narrower than a pixel they are put together, level
+// by level, so that a row never has more to draw than the page has pixels. All times are ns from the start.
 (() => {
   const ROW = 13, OWNER = 20, LANE = 20, SIDE = 32; // heights in pixels
   const FEW = 6; // rows of a lane that are shown at first
@@ -44,6 +44,8 @@
       level.longest[i] = row.lasted[i];
       level.label[i] = row.label[i];
     }
+    level.launched = row.launched; // how long before its start each was launched, -1 unknown, and by which thread
+    level.launcher = row.launcher;
     return [level];
   };
 
@@ -87,7 +89,7 @@
   // --- what a label says -----------------------------------------------------------------------------------------------------
 
   const textOf = (side, key, label) => (side.labels[key][label] < 0 ? null : side.texts[key][side.labels[key][label]]);
-  const KEYS = ["name", "layer", "phase", "kind", "library", "problem"];
+  const KEYS = ["name", "layer", "phase", "kind", "library", "problem", "launch"];
 
   const described = ({ side, lane, level, place }) => {
     const label = level.label[place], events = level.events[place], length = level.end[place] - level.start[place];
@@ -141,11 +143,14 @@
       const head = entries.length;
       add({ kind: "side", side, text: side.title }, SIDE);
       for (const lane of side.lanes) {
+        if (lane.quiet && !all) continue;
         const shown = all ? lane.rows : lane.rows.slice(0, FEW);
         const hidden = lane.rows.length - shown.length;
         add({ kind: "lane", side, lane, text: hidden ? `${lane.title}; ${hidden} deeper rows not shown` : lane.title }, LANE);
         for (const row of shown) add({ kind: "row", side, lane, row }, lane.kind === "step" ? OWNER : ROW);
       }
+      const quiet = all ? 0 : side.lanes.filter((lane) => lane.quiet).length;
+      if (quiet) add({ kind: "lane", side, text: `${quiet} threads that only wait in the operating system are not shown` }, LANE);
       entries[head].bottom = y;
     }
     return { entries, height: y };
@@ -285,8 +290,8 @@
     return line;
   });
 
-  const HINT = "Drag, or arrow keys: move. Ctrl and wheel, or + and −: zoom. Home: all. /: search; Enter there shows the next "
-    + "event. A click, or Enter on the event shown, goes to the row of a table.";
+  const HINT = "Drag, A and D or arrow keys: move. Ctrl and wheel, W and S or + and −: zoom. Home: all. /: search; Enter there shows "
+    + "the next event. A click, or Enter on the event shown: details. Shift and two clicks: the time between them.";
 
   // --- the part --------------------------------------------------------------------------------------------------------------
 
@@ -298,7 +303,7 @@
   class Timeline {
     constructor(element, data, theme, view) {
       Object.assign(this, { element, theme, view, sides: view.sides, wall: Math.max(...view.sides.map((side) => side.wall)) });
-      view.to ??= this.wall;
+      if (view.to === null) [view.from, view.to] = this.sides.length === 1 && this.sides[0].shown || [0, this.wall];
       this.fills = coloured(data.legend, theme);
       this.hits = search(this.sides, view.words);
       this.forget();
@@ -415,6 +420,7 @@
 
     // Frames an event; of none, takes frame and tip away.
     mark(event) {
+      this.drawArrow();
       this.frame.attr({ invisible: !event });
       this.tip.hidden = true;
       if (!event) return;
@@ -433,12 +439,58 @@
       this.tip.style.top = `${y + 18}px`;
     }
 
-    // Several events that are drawn as one are zoomed into; one event leads to its row.
+    // Several events that are drawn as one are zoomed into; of one the details are shown.
     click(event) {
       if (!event) return;
       const { level, place } = event, margin = (level.end[place] - level.start[place]) / 4;
-      if (level.events[place] === 1 || level === event.row.levels[0]) this.goToRow(event);
+      if (level.events[place] === 1 || level === event.row.levels[0]) this.tellAll(event);
       else this.show(level.start[place] - margin, level.end[place] + margin);
+    }
+
+    // Shows all that is known of an event below the timeline, with the way to its row in a table, and an arrow from its launch.
+    tellAll(event) {
+      const { side, lane, level, place } = event, label = level.label[place], length = level.end[place] - level.start[place];
+      const launched = level.launched?.[place] ?? -1;
+      const facts = [
+        ...KEYS.map((key) => [key, textOf(side, key, label)]), ["lane", lane.title.split(":")[0]], ["lasts", `${length} ns`],
+        ["starts", `${moment(level.start[place], length || 1, this.wall)} after the beginning`],
+        ["launched", launched < 0 ? null : `${duration(launched)} before, by thread ${level.launcher[place]}`],
+        ["of the whole", `${(100 * level.busy[place] / side.wall).toFixed(3)}%`],
+      ].filter(([, value]) => value);
+      const button = made("button", { type: "button", textContent: "Show in table" });
+      button.addEventListener("click", () => this.goToRow(event));
+      const list = made("dl", {}, ...facts.flatMap(([name, value]) => [made("dt", { textContent: name }), made("dd", { textContent: value })]));
+      this.view.details?.remove();
+      this.view.details = made("div", { className: "details" }, button, list);
+      document.getElementById(`${this.element.id}-said`).after(this.view.details);
+      this.view.told = event;
+      this.drawArrow();
+      kernelscope.say(this.element, described(event).join("; "));
+    }
+
+    // An arrow from the host's launch to the event whose details are shown, where both are on the screen.
+    drawArrow() {
+      this.arrow.attr({ invisible: true });
+      const event = this.view.told, launched = event?.level.launched?.[event.place] ?? -1;
+      if (launched < 0) return;
+      const rows = this.entries.filter((one) => one.kind === "row");
+      const to = rows.find((one) => one.row === event.row);
+      const hosts = rows.filter((one) => one.side === event.side && one.lane.thread === event.level.launcher[event.place]);
+      const from = ["calls", "operators", "ranges"].map((kind) => hosts.find((one) => one.lane.kind === kind)).find(Boolean);
+      if (!to || !from) return;
+      const start = event.level.start[event.place], at = (ns) => BESIDE + (ns - this.view.from) * this.scale;
+      const shape = { x1: at(start - launched), y1: TOP + from.y + from.height / 2, x2: at(start), y2: TOP + to.y + to.height / 2 };
+      this.arrow.attr({ invisible: false, shape });
+    }
+
+    // The first of two places whose distance is asked for, then the distance.
+    measure(x) {
+      const at = this.view.from + (x - BESIDE) / this.scale;
+      const first = this.view.first;
+      this.view.first = first === undefined ? at : undefined;
+      const [low, high] = [Math.min(first ?? at, at), Math.max(first ?? at, at)];
+      const said = first === undefined ? "; Shift and a click at another place tells the time between" : "";
+      kernelscope.say(this.element, said ? `${moment(at, this.seen, this.wall)}${said}` : `${Math.round(high - low)} ns (${duration(high - low)}) from ${moment(low, this.seen, this.wall)} to ${moment(high, this.seen, this.wall)}`);
     }
 
     goToRow(event) {
@@ -450,13 +502,18 @@
     listenToTheMouse() {
       const canvas = this.chart.getZr(), style = { fill: "none", stroke: this.theme.colours.ink, lineWidth: 2 };
       this.frame = new echarts.graphic.Rect({ silent: true, z: 100, invisible: true, shape: {}, style });
+      this.arrow = new echarts.graphic.Line({ silent: true, z: 99, invisible: true, shape: {}, style: { ...style, lineWidth: 1.5, lineDash: [4, 3] } });
       canvas.add(this.frame);
+      canvas.add(this.arrow);
       this.tip = made("div", { className: "tip", hidden: true });
       this.tip.style.cssText = TIP;
       this.element.append(this.tip);
       canvas.on("mousemove", ({ offsetX, offsetY }) => this.point(this.under(offsetX, offsetY), offsetX, offsetY));
       canvas.on("globalout", () => this.mark(null));
-      canvas.on("click", ({ offsetX, offsetY }) => this.click(this.under(offsetX, offsetY)));
+      canvas.on("click", ({ offsetX, offsetY, event }) => {
+        if (event?.shiftKey) this.measure(offsetX);
+        else this.click(this.under(offsetX, offsetY));
+      });
       // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
       this.element.addEventListener("wheel", (event) => {
         if (!event.ctrlKey && !event.shiftKey) event.stopPropagation();
@@ -535,12 +592,13 @@
       Object.assign(this, { box: this.searchBox(), outcome: made("output") });
       this.rows = button("All rows", null, () => this.toggle());
       this.rows.ariaPressed = String(this.view.all);
-      const deep = this.sides.some((side) => side.lanes.some((lane) => lane.rows.length > FEW));
+      const deep = this.sides.some((side) => side.lanes.some((lane) => lane.quiet || lane.rows.length > FEW));
       const hint = made("p", { className: "note", textContent: HINT });
       hint.style.cssText = "flex-basis:100%;margin:0";
       kernelscope.tools(this.element).replaceChildren(
         made("label", {}, "Search ", this.box), this.outcome, button("+", "zoom in", () => this.zoomBy(0.5)),
         button("−", "zoom out", () => this.zoomBy(2)), button("Show all", "show the whole time", () => this.show(0, this.wall)),
+        ...(this.sides[0].shown ? [button("One step", "show one step", () => this.show(...this.sides[0].shown))] : []),
         ...(deep ? [this.rows] : []), hint,
       );
       this.tell();
@@ -557,7 +615,8 @@
       const keys = {
         ArrowLeft: () => this.moveBy(-0.2), ArrowRight: () => this.moveBy(0.2), Home: () => this.show(0, this.wall),
         "+": () => this.zoomBy(0.5), "=": () => this.zoomBy(0.5), "-": () => this.zoomBy(2), "/": () => this.box.focus(),
-        Escape: () => this.mark(null), Enter: () => { if (this.current) this.goToRow(this.current); },
+        w: () => this.zoomBy(0.5), s: () => this.zoomBy(2), a: () => this.moveBy(-0.2), d: () => this.moveBy(0.2),
+        Escape: () => this.mark(null), Enter: () => { if (this.current) this.tellAll(this.current); },
       };
       this.element.addEventListener("keydown", (event) => {
         if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -571,7 +630,7 @@
     registerBars();
     const before = views.get(element);
     before?.stop.abort();
-    const view = before ?? { from: 0, to: null, words: "", all: false, legend: null, sides: prepared(data) };
+    const view = before ?? { from: 0, to: null, words: "", all: false, legend: null, sides: prepared(data), details: null, told: null };
     view.stop = new AbortController();
     views.set(element, view);
     new Timeline(element, data, theme, view);

@@ -1,6 +1,8 @@
 """The command `advise`: the answer first, then what to do, then evidence."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -44,5 +46,21 @@ def test_a_capture_is_reported_without_importing_it_first(tmp_path, capsys):
     assert "A step takes 720 ms on A100-SXM4-40GB" in text
     assert text.index('id="advice"') < text.index('id="summary"')
     assert "<title>a.sqlite" in text
-    assert main(["report", str(CAPTURE)]) == 0
+    assert main(["report", str(CAPTURE), "--format", "table"]) == 0
     assert "nsys" in capsys.readouterr().out
+
+
+def test_a_page_goes_beside_what_is_reported(tmp_path, capsys):
+    copied = Path(shutil.copy(CAPTURE, tmp_path / "a.sqlite"))
+    page = tmp_path / "a.sqlite.html"
+    assert main(["report", str(copied)]) == 0
+    shown = capsys.readouterr()
+    assert f"report: {page}" in shown.err
+    assert "nsys" in shown.out
+    assert "A step takes 720 ms" in page.read_text(encoding="utf8")
+    assert main(["report", str(copied)]) == 0, "a page of ours is made anew"
+    capsys.readouterr()
+    page.write_text("somebody else's")
+    assert main(["report", str(copied)]) == 3
+    assert "is no page of ours" in capsys.readouterr().err
+    assert page.read_text() == "somebody else's"

@@ -109,6 +109,48 @@ def test_groups_add_up_to_the_total_and_links_open_them(opened, result):
     assert found["output"] == f"{len(result['layers'])} rows in {len(sums)} groups"
 
 
+# what a long table shows at first and when asked, which columns it has, and what is copied of it
+LONG = """
+<script>addEventListener("load", async () => {
+  const views = [...document.querySelectorAll(".view")].filter((one) => one.querySelector(".tools"));
+  const view = views.find((one) => one.querySelectorAll("tbody tr").length > 15);
+  view.closest("details")?.setAttribute("open", "");
+  const shown = () => view.querySelectorAll("tbody tr:not([hidden])").length;
+  const told = [view.querySelectorAll("tbody tr").length, shown()];
+  const more = view.querySelector("button.more");
+  more.click();
+  told.push(shown());
+  more.click();
+  told.push(shown());
+  const boxes = view.querySelectorAll(".chooser input");
+  boxes[1].click();
+  const cells = view.querySelector("tbody tr").cells;
+  told.push(getComputedStyle(cells[0]).display, getComputedStyle(cells[1]).display, boxes.length === cells.length);
+  let copied = "";
+  navigator.clipboard.writeText = async (text) => { copied = text; };
+  [...view.querySelectorAll(".tools button")].find((one) => one.textContent.startsWith("Copy")).click();
+  await new Promise((done) => setTimeout(done, 50));
+  told.push(copied.split("\\n").length, [...view.querySelectorAll("tbody tr")].every((row) => [...row.cells].slice(1).every(
+    (cell) => cell.dataset.value === undefined || copied.includes(cell.dataset.value))));
+  document.title = "driven " + JSON.stringify(told);
+});</script>"""
+
+
+def test_a_long_table_is_folded_and_can_be_taken_along(opened, result):
+    page, console = opened(result, LONG)
+    assert console == []
+    rows, first, all_, again, name, hidden, boxes, lines, exact = json.loads(
+        html_text.unescape(re.search(r"<title>driven (.*?)</title>", page).group(1))
+    )
+    assert rows > 15
+    assert (first, all_, again) == (15, rows, 15)
+    assert name == "table-cell"
+    assert hidden == "none"
+    assert boxes
+    assert lines == rows + 1
+    assert exact
+
+
 # shows the rows of the first cause alone, then all again
 ALONE = """
 <script>addEventListener("load", () => {

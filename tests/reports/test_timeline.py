@@ -149,6 +149,9 @@ box().value = "conv2 backward";
 press(box(), "Enter");
 told.push(tools.querySelector("output").textContent, said(), range());
 press(chart, "Enter");
+const details = () => document.querySelector(".details");
+told.push(details().querySelector("dl").textContent, row() ?? "nowhere");
+details().querySelector("button").click();
 told.push(row());
 location.hash = "";
 // the same event by the mouse: it is somewhere above the middle of the visible time
@@ -163,6 +166,7 @@ for (let y = 30; y < 300 && (tip().hidden || !tip().textContent.startsWith("conv
   if (tip().textContent.startsWith("conv2")) for (const kind of ["mousedown", "mouseup", "click"]) mouse(kind, y);
 }
 const lines = tip().textContent.split("\\n");
+details().querySelector("button").click();
 told.push(lines[1], row(), lines.at(-1), document.querySelectorAll("img").length);
 """
 
@@ -183,7 +187,7 @@ def test_keys_words_and_clicks_lead_to_events_and_rows(driven, made):
     begin = min(start - 2 * lasted, wall - 5 * lasted)  # what is shown stays within the step
     middle = (start + lasted / 2 - begin) / (5 * lasted)
     both = part([("<img src=x onerror=alert(1)>", made), ("other", made)])
-    whole, zoomed, moved, told, home, focused, matched, event, close, row, tip, clicked, where, images = driven(
+    whole, zoomed, moved, told, home, focused, matched, event, close, details, nowhere, row, tip, clicked, where, images = driven(
         both, DRIVE.replace("MIDDLE", str(middle))
     )
 
@@ -199,6 +203,10 @@ def test_keys_words_and_clicks_lead_to_events_and_rows(driven, made):
     assert matched.startswith(f"{2 * len(events)} events, "), "of both runs"
     assert event.startswith(f"1 of {2 * len(events)}: conv2; conv2 · backward")
     assert ends(close) == pytest.approx([begin, begin + 5 * lasted], rel=1e-6)
+    assert "conv2" in details
+    assert "backward" in details
+    assert f"lasts{lasted} ns" in details
+    assert nowhere == "nowhere", "an event's details do not take the reader away"
     assert row.startswith("conv2backward")
     assert tip == "conv2 · backward · layer"
     assert clicked == row

@@ -20,7 +20,7 @@ from kernelscope.analysis.attribution.steps.request import Request, parse
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
-__all__ = ["DetectedSteps", "Request", "applied", "candidates", "find", "first_work", "of_device", "parse", "windowed"]
+__all__ = ["DetectedSteps", "Request", "applied", "candidates", "find", "first_work", "inside", "of_device", "parse", "windowed"]
 
 _SEVERAL = 1.8  # times as many steps
 _FINDERS: tuple[Callable[[Trace, StreamWork], Iterator[DetectedSteps]], ...] = (
@@ -110,6 +110,20 @@ def windowed(trace: Trace, request: Request | None) -> Trace:
         table = getattr(trace, name)
         inside[name] = table[table["start_ns"].between(first, last).to_numpy(bool)]
     return replace(trace, steps=steps, **{name: table.reset_index(drop=True) for name, table in inside.items()})
+
+
+def inside(trace: Trace, pattern: str) -> DetectedSteps:
+    """Return the ranges of a name (* is any text, # a number) as steps, so that only what they hold is looked at.
+
+    Raises EvidenceError where there are none.
+    """
+    result = ranges.inside(trace, pattern)
+    if result is None:
+        others = ", ".join(label for label, _ in itertools.islice(ranges.labelled(trace), 3))
+        raise EvidenceError(
+            f"--range {pattern}: no range has that name" + (f"; ranges that repeat are {others}" if others else "")
+        )
+    return result
 
 
 def first_work(trace: Trace) -> int | None:

@@ -22,11 +22,11 @@ LEAST = 2  # whole steps
 class DetectedSteps:
     """Steps of a capture.
 
-    method: profiler, range, input, call, period. source: what marks them, such as a range's name. table: trace.STEPS, whole
-    steps only. likeness: share of the kernels that all steps have in common. covered: share of the device's time that is in the
-    steps. warmup, cut: steps before and after these that are none of them. confidence: high, medium, low. on_device: whether
-    their times are the device's, where launches are not in the capture, and not the host's. interrupted: steps left out because
-    the loop stopped in them for something else.
+    method: profiler, range, input, call, period; or inside, where ranges are looked at alone. source: what marks them, such as a
+    range's name. table: trace.STEPS, whole steps only. likeness: share of the kernels that all steps have in common. covered:
+    share of the device's time that is in the steps. warmup, cut: steps before and after these that are none of them. confidence:
+    high, medium, low. on_device: whether their times are the device's, where launches are not in the capture, and not the
+    host's. interrupted: steps left out because the loop stopped in them for something else.
     """
 
     method: str
@@ -42,6 +42,9 @@ class DetectedSteps:
 
     def sentence(self) -> str:
         """Return in words what the steps are."""
+        if self.method == "inside":
+            times = f"{len(self.table)} time{'' if len(self.table) == 1 else 's'}"
+            return f"only what ran or was launched inside of range {self.source}, which was open {times}: times are those of one"
         how = {
             "profiler": "marked by the profiler",
             "range": "from one range to the next",

@@ -12,7 +12,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution.steps.judging import judged
 from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, StreamWork
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import Trace, conform, intervals
 
 _NUMBER = re.compile(r"\d+")
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:train(?:ing)?_?)?(?:step|iter(?:ation)?s?|(?:mini_?)?batch)(?:$|[^a-z])|^profilerstep")
@@ -62,6 +62,25 @@ def of_name(trace: Trace, work: StreamWork, pattern: str) -> Iterator[DetectedSt
         result = of_rows(work, "range", pattern, rows)
         if result is not None:
             yield result
+
+
+def inside(trace: Trace, pattern: str) -> DetectedSteps | None:
+    """Return ranges of a name, each from its start to its end, as steps; None where no measured step has one.
+
+    Of ranges inside one of their own name the outer one counts, and of several threads the one that has most of them.
+    """
+    mine = _of_name(trace, pattern)
+    measured = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
+    if len(measured):
+        mine = mine[intervals.containing(mine["start_ns"].to_numpy(np.int64), *intervals.edges(measured)) >= 0]
+    if mine.empty:
+        return None
+    rows = mine[(mine["thread"] == mine["thread"].mode().iloc[0]).to_numpy(bool)].sort_values("start_ns", kind="stable")
+    begins, ends = intervals.edges(rows)
+    outer = np.append(True, begins[1:] >= np.maximum.accumulate(ends)[:-1]) & (ends > begins)
+    rows = rows[outer]
+    table = rows[["thread", "start_ns", "end_ns"]].assign(step=range(len(rows)), warmup=False)
+    return DetectedSteps("inside", pattern, conform("steps", table), 1.0, "high") if len(rows) else None
 
 
 def matching(trace: Trace, pattern: str) -> int:

@@ -86,9 +86,50 @@ def test_labels_say_what_is_known_and_null_elsewhere():
     made = timeline(small())
     rows = list(zip(*(made["labels"][name] for name in LABEL), strict=True))
     assert len(rows) == len(set(rows))
-    assert ("sgemm", "fc1", "forward", "gemm", None, None) in rows
-    assert ("fc1", "fc1", None, "layer", None, None) in rows
-    assert ("in operator", None, None, None, None, None) in rows
+    assert ("sgemm", "fc1", "forward", "gemm", None, None, None) in rows
+    assert ("fc1", "fc1", None, "layer", None, None, None) in rows
+    assert ("in operator", None, None, None, None, None, None) in rows
+
+
+def test_the_whole_recording_with_its_steps():
+    made = timeline(small(), whole=True)
+    assert (made["wall_ns"], made["step_ns"], made["steps"]) == (25_000, [11_000, 12_000], 3)
+    lanes = {(lane["kind"], lane["thread"]): events(lane, made["labels"]) for lane in made["lanes"]}
+    assert lanes["steps", None] == [
+        (0, 0, 9000, "step 0 (warm-up)"), (0, 10_000, 900, "step 1"), (0, 11_000, 1000, "step 2"), (0, 20_000, 5000, "step 3"),
+    ]  # fmt: skip
+    assert lanes["operators", WORKER] == [(0, 11_950, 100, "copy_")], "what reaches beyond the step is not cut"
+    assert made["cut"] == 0
+    (owned,) = (lane for lane in made["lanes"] if lane["kind"] == "step")
+    assert owned["sum_ns"] == 25_000
+
+
+def test_in_the_step_that_is_shown_first_nothing_is_put_together():
+    trace = small()
+    busy = [{"thread": MAIN, "start_ns": at, "end_ns": at + 5, "name": "tiny"} for at in range(0, 25_000, 10)]
+    trace.operators = conform("operators", busy)
+    made = timeline(trace, most=600, whole=True)
+    assert made["together_ns"] > 0
+    (lane,) = (lane for lane in made["lanes"] if lane["kind"] == "operators")
+    (row,) = lane["rows"]
+    inside = [events for start, events in zip(row["start_ns"], row["events"], strict=True) if 11_000 <= start < 12_000]
+    assert inside == [1] * 100
+    assert sum(row["events"]) == lane["events"] == len(busy)
+    assert sum(row["busy_ns"]) == lane["sum_ns"] == 5 * len(busy)
+    assert max(row["events"]) > 1
+
+
+def test_a_kernel_says_when_and_by_whom_it_was_launched():
+    kernel = {"count": 1, "device": "cuda:0", "thread": 7, "grid": "128,1,1", "block": "256,1,1", "registers": 40}
+    rows = [
+        {**kernel, "name": "k", "start_ns": 500, "end_ns": 700, "duration_ns": 200, "launch_ns": 350, "launch_thread": MAIN},
+        {**kernel, "name": "k", "start_ns": 800, "end_ns": 900, "duration_ns": 100},
+    ]
+    made = timeline(Trace(kernels=conform("kernels", rows)))
+    (lane,) = (lane for lane in made["lanes"] if lane["kind"] == "kernels")
+    (row,) = lane["rows"]
+    assert (row["launched_ns"], row["launcher"][0]) == ([150, -1], MAIN)
+    assert made["labels"]["launch"][row["label"][0]] == "grid 128,1,1, block 256,1,1, 40 registers"
 
 
 def test_causes_that_share_an_instant_are_named_together():
@@ -127,14 +168,14 @@ def test_device_work_calls_and_host_lines_have_lanes_by_stream_and_thread():
         for lane in made["lanes"][1:]
     ]
     assert lanes == [
-        ("lines", None, MAIN, 600, "go()", None, "train.py", "line 3"),
-        ("calls", None, MAIN, 90, "cudaLaunchKernel", "launching", None, None),
         ("kernels", "cuda:0", None, 200, "relu", None, None, None),
         ("kernels", "cuda:0", 7, 200, "gemm_128x64", None, None, None),
         ("graphs", "cuda:0", 7, 100, "graph", None, None, None),
         ("copies", "cuda:0", None, 200, "memory set", None, None, None),
         ("copies", "cuda:1", 7, 200, "copy host to device", None, None, None),
         ("syncs", "cuda:0", None, 100, "stream", None, None, None),
+        ("lines", None, MAIN, 600, "go()", None, "train.py", "line 3"),
+        ("calls", None, MAIN, 90, "cudaLaunchKernel", "launching", None, None),
     ]
     owned = [(start, lasted, name) for _, start, lasted, name in events(made["lanes"][0], made["labels"])]
     assert owned == [

@@ -1,0 +1,53 @@
+"""Single executions in breakdowns by kernel: mean, median, shortest and longest, recounted from the capture's own rows."""
+
+import sqlite3
+import statistics
+from collections import defaultdict
+
+import pandas as pd
+import pytest
+
+import kernelscope.analysis as ka
+from kernelscope.analysis.trace import Trace, conform
+from tests.places import ROOT
+
+CAPTURE = ROOT.parent / "shared/corpus/nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
+
+
+def test_every_kernel_of_an_export_as_plain_sql_finds_it():
+    if not CAPTURE.is_file():
+        pytest.skip("needs ../shared/corpus")
+    found = defaultdict(list)
+    with sqlite3.connect(f"file:{CAPTURE}?immutable=1", uri=True) as database:
+        names = dict(database.execute("SELECT id, value FROM StringIds"))
+        for name, ns in database.execute('SELECT demangledName, "end" - start FROM CUPTI_ACTIVITY_KIND_KERNEL'):
+            found[names[name]].append(ns)
+    table = ka.breakdown(ka.read(CAPTURE), "kernel").table
+    alone = table[~table["kernel"].duplicated(keep=False) & table["mean_ns"].notna()]
+    assert len(alone) > 10
+    for row in alone.to_dict("records"):
+        ns = found[row["kernel"]]
+        expected = [statistics.mean(ns), statistics.median(ns), min(ns), max(ns)]
+        assert [row[name] for name in ("mean_ns", "median_ns", "min_ns", "max_ns")] == pytest.approx(expected, abs=0.5)
+
+
+def test_rows_are_told_apart_by_all_that_a_row_is_of():
+    same = {"count": 1, "device": "cuda:0", "name": "gemm", "kind": "gemm"}
+    rows = [
+        {**same, "start_ns": start, "end_ns": start + ns, "duration_ns": ns, "layer": layer}
+        for start, ns, layer in ((0, 10, "a"), (100, 30, "a"), (200, 80, "a"), (300, 7, "b"))
+    ]
+    table = ka.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table
+    found = {row["layer"]: [row[f"{name}_ns"] for name in ("mean", "median", "min", "max")] for row in table.to_dict("records")
+             if row["kernel"] == "gemm"}  # fmt: skip
+    assert found == {"a": [40, 30, 10, 80], "b": [7, 7, 7, 7]}
+    host = table[table["kernel"].str.startswith("(")]
+    assert len(host)
+    assert host[["mean_ns", "median_ns", "min_ns", "max_ns"]].isna().all(axis=None)
+
+
+def test_of_several_executions_as_one_row_only_the_mean_is_known():
+    rows = [{"name": "gemm", "start_ns": 0, "end_ns": 90, "duration_ns": 90, "count": 3, "device": "cpu"}]
+    row = ka.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table.iloc[0]
+    assert row["mean_ns"] == 30
+    assert pd.isna(row["median_ns"])

@@ -1,0 +1,65 @@
+"""The command `breakdown`: which rows, columns and times are shown."""
+
+import json
+
+import pytest
+
+import kernelscope.analysis as ka
+from kernelscope.cli.main import main
+from tests.places import ROOT
+
+CAPTURE = ROOT / "tests/data/cupti/cupti.records"
+NSYS = ROOT.parent / "shared/corpus/nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
+
+
+def shown(capsys, *arguments):
+    status = main(["breakdown", *map(str, arguments)])
+    return status, *capsys.readouterr()
+
+
+def test_the_columns_that_were_asked_for(capsys):
+    status, out, _ = shown(capsys, CAPTURE, "--by", "kernel", "--columns", "kernel,count,max_ns", "--format", "csv")
+    assert status == 0
+    expected = ka.breakdown(ka.read(CAPTURE), "kernel").table
+    assert out.splitlines()[0] == "kernel,count,max_ns"
+    assert len(out.splitlines()) == len(expected) + 1
+    status, _, err = shown(capsys, CAPTURE, "--by", "kernel", "--columns", "colour")
+    assert status == 2
+    assert "no column 'colour'; there are kernel, kind" in err
+    status, out, _ = shown(capsys, CAPTURE, "--by", "kernel", "--columns", "all")
+    assert status == 0
+    assert "median ns" in out
+
+
+@pytest.mark.parametrize("form", ["table", "markdown"])
+def test_a_kernels_name_time_share_and_calls_come_first(capsys, form):
+    status, out, _ = shown(capsys, CAPTURE, "--by", "kernel", "--format", form)
+    assert status == 0
+    assert "average" in out
+    heads = next(line for line in out.splitlines() if "share" in line)
+    assert heads.index("share") < heads.index("calls") < heads.index("average")
+
+
+def test_only_what_a_range_holds(capsys):
+    if not NSYS.is_file():
+        pytest.skip("needs ../shared/corpus")
+    trace = ka.read(NSYS)
+    name = trace.ranges["name"].value_counts().index[0]
+    status, out, err = shown(capsys, NSYS, "--by", "kernel", "--range", name, "--format", "json")
+    assert status == 0, err
+    result = json.loads(out)
+    assert f"inside of range {name}, which was open" in err
+    assert sum(row["time_ns"] for row in result["rows"]) == result["step_ns"]
+    assert sum(row["count"] for row in result["rows"] if not row["kernel"].startswith("(")) == len(trace.kernels)
+    status, _, err = shown(capsys, NSYS, "--range", "no such range")
+    assert status == 3
+    assert "no range has that name" in err
+
+
+def test_rows_that_hold_others(capsys):
+    if not NSYS.is_file():
+        pytest.skip("needs ../shared/corpus")
+    status, out, _ = shown(capsys, NSYS, "--by", "range", "--inclusive")
+    assert status == 0
+    assert "with what is inside: rows overlap" in out
+    assert " own " in out
