@@ -101,7 +101,7 @@ def first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
 
 
 # Breakdowns in the order in which they say most about a capture
-_ORDER = ("kind", "kernel", "range", "operator", "layer", "phase", "idle", "step", "line")
+_ORDER = ("kernel", "kind", "range", "operator", "layer", "phase", "idle", "step", "line")
 
 
 def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:

@@ -239,7 +239,7 @@ def _charts(result: Result) -> dict[str, Markup]:
     }
     charts = {}
     for name, (draw, alternative) in drawn.items():
-        sizes = {"wide": _BESIDE if name == "step_times" else _WIDE, "narrow": _NARROW}
+        sizes = {"wide": _BESIDE if name == "kinds" and len(result["frameworks"]) > 1 else _WIDE, "narrow": _NARROW}
         if name == "layers":
             del sizes["narrow"]  # on narrow pages the bars in the table of layers show the same
         both = [

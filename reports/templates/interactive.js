@@ -104,17 +104,19 @@ window.kernelscope = { charts: {} };
       failed(element, error);
       return;
     }
-    tried(parts.at(-1));
+    const part = parts.at(-1);
     let width = element.clientWidth;
+    if (width) tried(part); // what is folded away is drawn when it is opened
     new ResizeObserver(() => {
       if (element.clientWidth === width) return;
       width = element.clientWidth;
-      echarts.getInstanceByDom(element)?.resize();
+      if (width && !("drawn" in element.dataset)) return tried(part);
+      if (width) echarts.getInstanceByDom(element)?.resize();
       element.dispatchEvent(new Event("resize"));
     }).observe(element);
   };
 
-  const again = () => parts.forEach(tried);
+  const again = () => parts.filter(({ element }) => "drawn" in element.dataset).forEach(tried);
   const paper = (light) => { root.classList.toggle("light", light); again(); };
 
   addEventListener("DOMContentLoaded", async () => {

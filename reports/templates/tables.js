@@ -284,6 +284,7 @@
   const tables = new Map([...document.querySelectorAll(".view:has(table)")].map((view) => [view.id, new Table(view)]));
   for (const link of document.querySelectorAll("[data-only]")) {
     link.addEventListener("click", () => {
+      unfold(document.getElementById(link.dataset.of));
       tables.get(link.dataset.of).choose(link.dataset.only.split(" "));
       document.getElementById(link.dataset.of).scrollIntoView();
     });
@@ -291,7 +292,8 @@
 
   // Opens what is folded around a part of the page, or is all of it.
   const unfold = (part) => {
-    if (part.firstElementChild?.nextElementSibling?.matches("details.fold")) part.firstElementChild.nextElementSibling.open = true;
+    const own = part.tagName === "SECTION" && [...part.children].find((child) => child.matches("details.fold"));
+    if (own) own.open = true;
     for (let around = part; around; around = around.parentElement?.closest("details")) if (around.matches("details")) around.open = true;
   };
 

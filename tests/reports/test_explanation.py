@@ -308,7 +308,7 @@ def test_a_comparison_shows_the_slowest_in_full_and_the_others_in_a_line(explain
     parse(text)
     top = text[text.index('id="answer"') : text.index('id="summary"')]
     assert "cntk is slower than tensorflow by 5.70 ms per step" in top
-    assert top.index("cntk computes tanh") < top.index("Step time (median)")
+    assert top.index("cntk computes tanh") < top.index("Step by kind of kernel")
     assert 'href="#why-2"' in top
     assert 'id="why-2"' in text
     assert "#### cntk is slower than tensorflow" in comparison_tables.comparison_markdown(result)

@@ -145,7 +145,7 @@ press(chart, "Home");
 told.push(range());
 press(chart, "/");
 told.push(document.activeElement === box());
-box().value = "conv2 backward";
+box().value = "conv2 backward layer";
 press(box(), "Enter");
 told.push(tools.querySelector("output").textContent, said(), range());
 press(chart, "Enter");
@@ -161,7 +161,7 @@ const mouse = (kind, y) => {
   const at = place.width * MIDDLE;
   canvas.dispatchEvent(new MouseEvent(kind, { clientX: place.x + at, clientY: place.y + y, bubbles: true }));
 };
-for (let y = 30; y < 300 && (tip().hidden || !tip().textContent.startsWith("conv2")); y += 4) {
+for (let y = 30; y < 900 && (tip().hidden || !tip().textContent.startsWith("conv2")); y += 4) {
   mouse("mousemove", y);
   if (tip().textContent.startsWith("conv2")) for (const kind of ["mousedown", "mouseup", "click"]) mouse(kind, y);
 }
@@ -182,7 +182,7 @@ def found(made, *words):
 
 @pytest.mark.slow
 def test_keys_words_and_clicks_lead_to_events_and_rows(driven, made):
-    wall, events = made["wall_ns"], found(made, "conv2", "backward")
+    wall, events = made["wall_ns"], found(made, "conv2", "backward", "layer")
     start, lasted = events[0]
     begin = min(start - 2 * lasted, wall - 5 * lasted)  # what is shown stays within the step
     middle = (start + lasted / 2 - begin) / (5 * lasted)
