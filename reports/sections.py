@@ -234,33 +234,35 @@ def kernels(result: Result) -> list[View]:
 
 
 def _kernels(name: str, rows: Sequence[Row]) -> View:
-    keys = ("kind", "layer", "problem", "layout", "algorithm")
-    columns = [
-        *map(Column, ("kernel", *keys)),
-        *(Column(title, True, sums) for title, sums in (("time", "duration"), ("durations", "duration"), ("count", "count"))),
-        Column("found by"),
-    ]
+    told = {
+        "kind": [text_cell(row.get("kind")) for row in rows],
+        "layer": [_shown(_joined(row, "layer", "phase")) for row in rows],
+        "problem": [_shown(_joined(row, "problem", "transpose"), code=True) for row in rows],
+        "layout": [text_cell(row.get("layout"), code=row.get("layout") is not None) for row in rows],
+        "algorithm": [text_cell(row.get("algorithm")) for row in rows],
+    }
+    told = {title: cells for title, cells in told.items() if any(cell.value is not None for cell in cells)}
+    numbers = [Column(title, True, sums) for title, sums in (("time", "duration"), ("calls", "count"), ("durations", "duration"))]
+    columns = [Column("kernel"), *numbers, *map(Column, told), Column("found by")]
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
     body = []
-    for row in rows:
-        time, share, *rest = _numbers(row, longest)
+    for place, row in enumerate(rows):
+        time, share, duration, count = _numbers(row, longest)
         if row.get("kind") is None:  # the row that stands for all other kernels is no kernel to compare with
             time = replace(time, bar=None)
-        name_cell = replace(text_cell(row["kernel"], code=True), note=_joined(row, "library", "dtype"))
-        layer, problem = _joined(row, "layer", "phase"), _joined(row, "problem", "transpose")
-        described = [text_cell(row.get("kind")), _shown(layer), _shown(problem, code=True)]
-        described += [text_cell(row.get("layout"), code=row.get("layout") is not None), text_cell(row.get("algorithm"))]
-        body.append([name_cell, *described, replace(time, note=share.text), *rest, text_cell(row.get("method"))])
+        name_cell = replace(_keyed(row["kernel"], "kernel"), note=_joined(row, "library", "dtype"))
+        described = [cells[place] for cells in told.values()]
+        body.append([name_cell, replace(time, note=share.text), count, duration, *described, text_cell(row.get("method"))])
     sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
     total = [
         Cell("all kernels"),
-        *[Cell("")] * len(keys),
         Cell(units.duration(sums["time_ns"]), sums["time_ns"], note=units.percent(sums["share"])),
+        Cell(units.count(sums["count"]), sums["count"]),
+        Cell(units.duration(sums["duration_ns"]), sums["duration_ns"]),
+        *[Cell("")] * (len(told) + 1),
     ]
-    total += [Cell(units.duration(sums["duration_ns"]), sums["duration_ns"])]
-    total += [Cell(units.count(sums["count"]), sums["count"]), Cell("")]
     caption = (
-        f"{printable(name)}: kernels with most time (time per step and its share; durations and count over all traced steps)"
+        f"{printable(name)}: kernels with most time (time per step and its share; calls and durations over all traced steps)"
     )
     about = keys_of(rows, ("kernel", "kind", "library", "layer", "phase", "dtype"), side=name)
     return View(
