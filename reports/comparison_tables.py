@@ -53,17 +53,20 @@ def comparison_csv(result: Result) -> str:
 def comparison_markdown(result: Result) -> str:
     """Return a comparison for a pull request: headline, summary, layers and kinds side by side, fairness."""
     names = result["frameworks"]
-    parts = [f"### {text.markdown(content.headline(result))}\n", f"{text.markdown(content.work(result))}\n"]
-    parts += [f"- **{text.markdown(name)}**: {text.markdown(verdict)}" for name, verdict in content.verdicts(result)]
-    parts += [f"- **warning**: {text.markdown(warning)}" for warning in content.warnings(result)]
-    parts += [f"- {text.markdown(row['framework'])} left out: {text.markdown(row['reason'])}" for row in result["left_out"]]
+    parts = [
+        f"### {text.markdown(content.headline(result), text.SENTENCE)}\n",
+        f"{text.markdown(content.work(result), text.SENTENCE)}\n",
+    ]
+    parts += [f"- **{text.markdown(name)}**: {_said(verdict)}" for name, verdict in content.verdicts(result)]
+    parts += [f"- **warning**: {_said(warning)}" for warning in content.warnings(result)]
+    parts += [f"- {text.markdown(row['framework'])} left out: {_said(row['reason'])}" for row in result["left_out"]]
     summary = [[title.strip(), *cells] for title, cells in content.summary_metrics(result)]
     parts += ["", to_markdown(["", *names], summary, 1)]
     for table in content.KEYS:
         unit, rows = _readable(result, table)
         parts += [f"#### {table.capitalize()} ({unit} per step, ratio to the fastest)\n", to_markdown(["", *names], rows, 1)]
     parts += [explanation_markdown(part, 4) for part in result.get("explanations") or []]
-    parts.append(f"Fairness: {text.markdown(content.fairness_line(result))}\n")
+    parts.append(f"Fairness: {_said(content.fairness_line(result))}\n")
     return "\n".join(parts)
 
 
@@ -74,10 +77,10 @@ def explanation_markdown(result: Mapping[str, Any], level: int = 3) -> str:
     """
     shown = explanation.scale(result)
     total = f"**{shown.signed(explanation.total(result))}**"
-    lines = [f"{'#' * level} {text.markdown(explanation.answer(result))}\n"]
-    lines += [f"- **{text.markdown(warning)}**" for warning in explanation.warnings(result)]
+    lines = [f"{'#' * level} {_said(explanation.answer(result))}\n"]
+    lines += [f"- **{_said(warning)}**" for warning in explanation.warnings(result)]
     nothing = explanation.nothing_found(result)
-    lines += [f"- {text.markdown(nothing)}"] if nothing else []
+    lines += [f"- {_said(nothing)}"] if nothing else []
     parts = [[text.markdown(part.label), shown.signed(part.delta_ns)] for part in explanation.parts(result)]
     lines += ["", markdown_table(["part of the difference", shown.unit], [*parts, ["**difference**", total]], [1])]
     ranked, unexplained = explanation.causes(result)
@@ -86,15 +89,15 @@ def explanation_markdown(result: Mapping[str, Any], level: int = 3) -> str:
         left = ["", explanation.UNEXPLAINED, shown.signed(unexplained), *[""] * 4]
         heads = ["", "cause", shown.unit, "share", "confidence", "evidence", "what to do"]
         lines += [markdown_table(heads, [*causes, left, ["", "**difference**", total, *[""] * 4]], [2, 3])]
-    lines += [f"- {text.markdown(fact)}" for fact in [*explanation.facts(result), *explanation.gaps(result)]]
+    lines += [f"- {_said(fact)}" for fact in [*explanation.facts(result), *explanation.gaps(result)]]
     return "\n".join(lines) + "\n"
 
 
 def _cause(cause: explanation.Cause, shown: explanation.Scale) -> list[str]:
     finding = cause.finding
-    evidence = text.sentences(finding.get("evidence") or [], 600)
+    evidence = text.sentences(finding.get("evidence") or [], text.SENTENCE)
     cells = (cause.number, cause.title, shown.signed(cause.delta_ns), cause.share, cause.confidence, evidence)
-    return [text.markdown(cell) for cell in (*cells, finding.get("remedy"))]
+    return [_said(cell) for cell in (*cells, finding.get("remedy"))]
 
 
 def _readable(result: Result, table: str) -> tuple[str, list[list[str]]]:
@@ -138,3 +141,8 @@ def _settings(result: Result) -> Table:
     names = result["frameworks"]
     rows = [[row["setting"], *(row["values"].get(name) for name in names)] for row in result["fairness"]["differences"]]
     return Table("settings", ("setting", *names), rows)
+
+
+def _said(sentence: object) -> str:
+    """Return a sentence of ours as Markdown, in full."""
+    return text.markdown(sentence, text.SENTENCE)

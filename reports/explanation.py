@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelscope.reports import content, units
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import SENTENCE, printable
 
 Result = Mapping[str, Any]
 
@@ -20,7 +20,6 @@ UNEXPLAINED = "not explained"
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
 _CHANGES = 2  # of the program, that are said where no cause is named
-_SAID = 400  # characters of a warning
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Cause:
     @property
     def title(self) -> str:
         """What it says."""
-        return printable(self.finding["title"])
+        return printable(self.finding["title"], SENTENCE)
 
 
 def scale(result: Result) -> Scale:
@@ -169,7 +168,7 @@ def warnings(result: Result) -> list[str]:
         found.append(f"no cause is named: {result['abstained']}")
     if result.get("to_find_out"):
         found.append(f"to find out: {result['to_find_out']}")
-    return [printable(text, _SAID) for text in found]
+    return [printable(text, SENTENCE) for text in found]
 
 
 def parts(result: Result, most: int | None = None) -> list[Part]:
@@ -240,8 +239,8 @@ def gaps(result: Result) -> list[str]:
     found = []
     for side, name in zip(SIDES, names(result), strict=True):
         lacking = (result.get("missing") or {}).get(side) or {}
-        found += [printable(f"{name} has no {what}: {why}") for what, why in lacking.items()]
-    return [*found, *(printable(note) for note in result.get("notes") or [])]
+        found += [printable(f"{name} has no {what}: {why}", SENTENCE) for what, why in lacking.items()]
+    return [*found, *(printable(note, SENTENCE) for note in result.get("notes") or [])]
 
 
 def settings(result: Result) -> str:
@@ -267,7 +266,7 @@ def brief(result: Result) -> tuple[str, str]:
     found, _ = causes(result)
     much = f"{units.signed(result['wall_delta_ns'])}{_per(result)}"
     if result.get("abstained"):
-        return title(result), f"{much}; no cause is named: {printable(result['abstained'])}"
+        return title(result), f"{much}; no cause is named: {printable(result['abstained'], SENTENCE)}"
     if not found:
         return title(result), f"{much}; {nothing_found(result)}"
     first = found[0]

@@ -1,7 +1,7 @@
-"""An explanation in at most LINES lines of text, whatever it holds: the answer, the parts of the difference, the causes.
+"""An explanation in some LINES lines of text: the answer, the parts of the difference, the causes with evidence and remedies.
 
-Each piece says how many lines it wants; what must be read first is served first, and what is cut ends in an ellipsis. Nothing is
-dropped silently: parts and causes without a line of their own are added up in one.
+What must be read first is served first, and every sentence is whole: what has no room is left out, and it is said where it is.
+Parts and causes without a line of their own are added up in one. Only long sentences make it longer than LINES.
 """
 
 from __future__ import annotations
@@ -15,54 +15,51 @@ from rich.text import Text
 
 from kernelscope.reports import explanation
 from kernelscope.reports.explanation import Cause, Part, Result, Scale
-from kernelscope.reports.text import printable, sentences
+from kernelscope.reports.text import SENTENCE, printable
 
-LINES = 20
+LINES = 24
 _PARTS = 6  # lines of parts, the total included, that causes leave alone
-_CAUSES = 3  # causes that get a line whatever the parts want
+_FEWEST = 4  # lines of parts where sentences are long
+_CAUSES = 3  # causes that are told with what to do, whatever the parts want
 _BAR = 40  # columns of the longest bar
 _FULL, _EIGHTHS, _FASTER = "█", " ▏▎▍▌▋▊▉", "▒"
 _STYLES = {"high": "bold", "medium": "", "low": "dim"}
 
 
 def lines(result: Result, width: int, most: int = LINES) -> list[Text]:
-    """Return an explanation as lines of at most `width` columns (20 or more), no more than `most` (10 or more) of them."""
-    head = _head(result, width, most)
-    foot = _foot(result, width, most)
+    """Return an explanation as lines of at most `width` columns (20 or more), some `most` (10 or more) of them."""
     ranked, unexplained = explanation.causes(result)
-    blocks = [_Block.of(cause, explanation.scale(result), width) for cause in ranked]
-    room = most - len(head) - len(foot)
+    told = _Told([_Block.of(cause, explanation.scale(result), width) for cause in ranked], most < LINES)
+    head, foot = _head(result, width), _foot(result, width, most)
     wanted = len(explanation.parts(result)) + 1
-    causes_wanted = sum(block.wanted for block in blocks) + (2 if blocks else 1)
-    least = min(causes_wanted, _CAUSES + 2)
-    for_parts = min(wanted, max(room - causes_wanted, min(_PARTS, room - least), 2))
-    parts = _parts(result, width, for_parts)
-    body = [*head, *parts, *_causes(result, blocks, unexplained, width, room - len(parts))]
-    spare = most - len(body) - len(foot)
-    return [*body, *(_foot(result, width, most, spare) if spare > 0 else foot)][:most]
+    settings = _fold(explanation.settings(result), width, "dim") if most >= LINES else []
+    room = most - len(head) - len(foot) - told.height - (1 if ranked else len(settings))
+    for_parts = min(wanted, max(room - told.evidence, min(_PARTS, room), _FEWEST))
+    whole = told.fill(room - for_parts)
+    left = _left(result, told.untold, unexplained, width) if ranked else []
+    body = [*head, *_parts(result, width, for_parts), *told.lines(), *left, *foot]
+    if settings and len(body) + len(settings) <= most:
+        body += settings
+    elif not whole and most >= LINES:
+        body += _fold("all evidence: --format markdown, or the page that -o FILE.html writes", width, "dim")
+    return body
 
 
-def _head(result: Result, width: int, most: int) -> list[Text]:
+def _head(result: Result, width: int) -> list[Text]:
     """Return how the work differs, the answer, and why no cause is named."""
     before = 1 if result.get("differs") else 0
     warnings = explanation.warnings(result)
-    found = [_fold(text, width, 2, "bold yellow") for text in warnings[:before]]
-    found.append(_fold(explanation.answer(result), width, 4, "bold"))
-    found += [_fold(text, width, 3 if most >= LINES else 2, "yellow") for text in warnings[before:]]
-    nothing = explanation.nothing_found(result)
-    found += [_fold(nothing, width, 2)] if nothing else []
-    return [line for part in found for line in part][: most - 4]
+    found = [_fold(text, width, "bold yellow") for text in warnings[:before]]
+    found.append(_fold(explanation.answer(result), width, "bold"))
+    found += [_fold(text, width, "yellow") for text in warnings[before:]]
+    found.append(_fold(explanation.nothing_found(result), width))
+    return [line for part in found for line in part]
 
 
-def _foot(result: Result, width: int, most: int, spare: int = 0) -> list[Text]:
-    """Return what the numbers rest on and what the captures lack; on `spare` more lines all of it, and the settings."""
-    facts, gaps = " · ".join(explanation.facts(result)), " · ".join(explanation.gaps(result))
-    found = _fold(facts, width, 2 if most >= LINES else 1, "dim") if facts else []
-    before = len(found)
-    found += _fold(gaps, width, 1 + spare, "dim") if gaps else []
-    left = spare - max(len(found) - before - 1, 0)
-    settings = explanation.settings(result) if left > 0 else ""
-    return [*found, *(_fold(settings, width, left, "dim") if settings else [])]
+def _foot(result: Result, width: int, most: int) -> list[Text]:
+    """Return what the numbers rest on, and what the captures are and lack."""
+    said = [" \u00b7 ".join(explanation.facts(result)), *(explanation.gaps(result) if most >= LINES else [])]
+    return [line for text in said for line in _fold(text, width, "dim")]
 
 
 def _parts(result: Result, width: int, room: int) -> list[Text]:
@@ -99,75 +96,95 @@ def _bar(share: float, width: int) -> str:
 
 @dataclass
 class _Block:
-    """The lines that one cause could have: those of its title, its evidence and its remedy."""
+    """The lines of one cause: its title, each sentence of its evidence, and its remedy. evidence: how many of them are told."""
 
     cause: Cause
-    pieces: tuple[list[Text], list[Text], list[Text]]
+    title: list[Text]
+    sentences: list[list[Text]]
+    remedy: list[Text]
+    evidence: int = 0
 
     @classmethod
     def of(cls, cause: Cause, shown: Scale, width: int) -> _Block:
         head = f"{cause.number}. {shown.signed(cause.delta_ns)} {shown.unit} {cause.share} {cause.confidence}: "
         title = Text(head, style="bold" if cause.delta_ns > 0 else "bold green")
         title.append(cause.title, style=f"not bold {_STYLES.get(cause.confidence, '')} default".replace("  ", " "))
-        said = sentences(cause.finding.get("evidence") or [], 300)
-        remedy = printable(cause.finding.get("remedy") or "", 300)
-        below = [Text(said, style="dim"), Text(f"try: {remedy}" if remedy else "")]
-        evidence, advice = (_wrap(text, width, "   ", "   ") if text.plain else [] for text in below)
-        return cls(cause, (_wrap(title, width, "   "), evidence, advice))
+        said = [printable(text, SENTENCE) for text in cause.finding.get("evidence") or []]
+        remedy = printable(cause.finding.get("remedy") or "", SENTENCE)
+        return cls(
+            cause, _wrap(title, width, "   "), [_below(Text(text, style="dim"), width) for text in said],
+            _below(Text(f"try: {remedy}"), width) if remedy else [],
+        )  # fmt: skip
+
+    def lines(self) -> list[Text]:
+        """Return what is told of it."""
+        told = [line for sentence in self.sentences[: self.evidence] for line in sentence]
+        return [*self.title, *told, *self.remedy]
+
+
+class _Told:
+    """The causes that are told: the first ones with their remedies, then evidence and further causes as far as there is room."""
+
+    def __init__(self, blocks: Sequence[_Block], brief: bool):
+        self._blocks, self._count = blocks, min(len(blocks), _CAUSES)
+        for block in blocks[1:] if brief else blocks[_CAUSES:]:
+            block.remedy = []
+        for block in blocks[:1]:
+            block.evidence = min(1, len(block.sentences))
 
     @property
-    def wanted(self) -> int:
-        """Lines that show all of it."""
-        return sum(map(len, self.pieces))
+    def height(self) -> int:
+        """Lines of what is told by now."""
+        return len(self.lines())
 
-    def lines(self, sizes: Sequence[int], width: int) -> list[Text]:
-        """Return so many lines of each piece."""
-        return [line for piece, size in zip(self.pieces, sizes, strict=True) for line in _ended(piece, size, width)]
+    @property
+    def evidence(self) -> int:
+        """Lines that the evidence of the first causes takes beyond that."""
+        return sum(len(text) for block in self._blocks[: self._count] for text in block.sentences[block.evidence :])
+
+    @property
+    def untold(self) -> list[Cause]:
+        """The causes that have no line."""
+        return [block.cause for block in self._blocks[self._count :]]
+
+    def fill(self, room: int) -> bool:
+        """Tell what fits into so many lines: a sentence of each cause, then the next, then further causes; say if all did."""
+        whole = True
+        for number in range(max((len(block.sentences) for block in self._blocks), default=0)):
+            for block in self._blocks[: self._count]:
+                if block.evidence == number < len(block.sentences):
+                    fits = len(block.sentences[number]) <= room
+                    whole &= fits
+                    if fits:
+                        room -= len(block.sentences[number])
+                        block.evidence += 1
+        while self.untold and len(self._blocks[self._count].title) <= room:
+            room -= len(self._blocks[self._count].title)
+            self._count += 1
+        return whole and not self.untold
+
+    def lines(self) -> list[Text]:
+        """Return them."""
+        return [line for block in self._blocks[: self._count] for line in block.lines()]
 
 
-def _causes(result: Result, blocks: Sequence[_Block], unexplained: int, width: int, room: int) -> list[Text]:
-    """Return as many causes as there is room for, each with what fits of its evidence and remedy, and what is not explained."""
-    if not blocks or room < 2:
-        return []
-    for reserved in (1, 2):  # lines for what is not explained: a number is never cut
-        count = min(len(blocks), room - reserved, max(_CAUSES, (room - reserved) // 3))
-        left = _fold(_left(result, [block.cause for block in blocks[count:]], unexplained), width, 2)
-        if len(left) <= reserved:
-            break
-    given = _given(blocks[:count], room - reserved)
-    found = [line for block, sizes in zip(blocks, given, strict=False) for line in block.lines(sizes, width)]
-    return [*found, *left]
-
-
-def _left(result: Result, rest: Sequence[Cause], unexplained: int) -> str:
+def _left(result: Result, rest: Sequence[Cause], unexplained: int, width: int) -> list[Text]:
     """Return the causes that have no line of their own, added up, and what is not explained."""
     shown = explanation.scale(result)
     more = f"and {len(rest)} more: {shown.signed(sum(cause.delta_ns for cause in rest))} {shown.unit}; " if rest else ""
     exact = int(result["wall_delta_ns"]) - sum(int(finding["explains_ns"]) for finding in result["findings"])
-    return f"{more}{explanation.UNEXPLAINED}: {shown.signed(unexplained)} {shown.unit} ({explanation.share(result, exact)})"
+    text = f"{more}{explanation.UNEXPLAINED}: {shown.signed(unexplained)} {shown.unit} ({explanation.share(result, exact)})"
+    return _fold(text, width)
 
 
-def _given(blocks: Sequence[_Block], room: int) -> list[list[int]]:
-    """Deal `room` lines: each cause's title first, then a line each of evidence and remedy, then what they want beyond that."""
-    given = [[0, 0, 0] for _ in blocks]
-    title, evidence, remedy = range(3)
-    rounds = (
-        ((title, 1),), ((title, 2),), ((evidence, 1), (remedy, 1)), ((remedy, 2), (evidence, 2)),
-        ((remedy, 9), (evidence, 9), (title, 9)),
-    )  # fmt: skip
-    for pieces in rounds:
-        for block, sizes in zip(blocks, given, strict=True):
-            for piece, most in pieces:
-                more = min(min(most, len(block.pieces[piece])) - sizes[piece], room)
-                if more > 0:
-                    sizes[piece] += more
-                    room -= more
-    return given
+def _fold(text: str, width: int, style: str = "") -> list[Text]:
+    """Return a sentence on as many lines as it needs, all but the first indented; nothing for no text."""
+    return _wrap(Text(text, style=style), width, "  ") if text else []
 
 
-def _fold(text: str, width: int, most: int, style: str = "") -> list[Text]:
-    """Return a sentence on at most `most` lines, all but the first indented."""
-    return _ended(_wrap(Text(text, style=style), width, "  "), most, width)
+def _below(text: Text, width: int) -> list[Text]:
+    """Return a sentence below a title."""
+    return _wrap(text, width, "   ", "   ")
 
 
 def _wrap(text: Text, width: int, indent: str, first: str = "") -> list[Text]:
@@ -176,16 +193,6 @@ def _wrap(text: Text, width: int, indent: str, first: str = "") -> list[Text]:
     for line in wrapped:
         line.rstrip()
     return [Text(indent if number else first).append_text(line) for number, line in enumerate(wrapped)]
-
-
-def _ended(found: Sequence[Text], most: int, width: int) -> list[Text]:
-    """Return the first `most` lines; where more are left the last one ends in an ellipsis."""
-    kept = [line.copy() for line in found[:most]]
-    if kept and len(found) > most:
-        kept[-1].truncate(width - 2)
-        kept[-1].rstrip()
-        kept[-1].append(" …", style="dim")
-    return kept
 
 
 def _fit(line: Text, width: int) -> Text:

@@ -9,7 +9,7 @@ from typing import Any
 from kernelscope.reports import explanation, units
 from kernelscope.reports.explanation import Cause, Result, Scale
 from kernelscope.reports.sections import MOST, Cell, Column, View, keys_of, text_cell
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import SENTENCE, printable
 
 FIRST = 3  # causes on the first screen
 _LINKS = 6  # rows that a cause links to by name
@@ -123,8 +123,8 @@ def _finding(cause: Cause, result: Result, shown: Scale, key: str) -> Finding:
         interval=f"{shown.number(ends[0])} to {shown.number(ends[1])} {shown.unit}" if ends else units.UNKNOWN,
         confidence=cause.confidence,
         title=cause.title,
-        evidence=[printable(text, 600) for text in finding.get("evidence") or []],
-        remedy=printable(finding["remedy"], 600) if finding.get("remedy") else "",
+        evidence=[printable(text, SENTENCE) for text in finding.get("evidence") or []],
+        remedy=printable(finding["remedy"], SENTENCE) if finding.get("remedy") else "",
         links=[Link(anchor(key, row["row"]), _row_name(row)) for row in claimed[:_LINKS]],
         more=max(len(claimed) - _LINKS, 0),
         rows=[anchor(key, row["row"]) for row in claimed],

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from kernelscope.reports.units import UNKNOWN
 
 LIMIT = 200  # characters shown of one name where people read; files for machines hold all of them
+SENTENCE = 500  # of one sentence of ours: only names that somebody else wrote can make it so long
 
 # Control characters, unpaired surrogates, and format characters that reorder or hide text (bidirectional overrides, zero width)
 _HIDDEN = re.compile(
@@ -59,12 +60,12 @@ def spreadsheet(value: object) -> object:
     return f"'{text}" if text.lstrip(" \xa0\"'").startswith(_FORMULA) else text
 
 
-def markdown(value: object) -> str:
+def markdown(value: object, limit: int = LIMIT) -> str:
     """Return a value for a cell of a Markdown table: nothing in it is taken for markup or HTML.
 
     Nor does a code host tell anybody or link anything: a word joiner, which nobody sees, keeps @ and # from what follows.
     """
-    text = _MENTION.sub("\\1\u2060", printable(value))
+    text = _MENTION.sub("\\1\u2060", printable(value, limit))
     return _MARKDOWN.sub(lambda match: _entity(match.group()), text)
 
 
