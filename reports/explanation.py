@@ -243,13 +243,14 @@ def gaps(result: Result) -> list[str]:
     return [*found, *(printable(note, SENTENCE) for note in result.get("notes") or [])]
 
 
-def settings(result: Result) -> str:
-    """Return what was set differently, A's value before B's, in one sentence; nothing where nothing was."""
+def settings(result: Result, most: int | None = None) -> str:
+    """Return what was set differently, A's value before B's, in one sentence, `most` of it; nothing where nothing was."""
     pairs = [
         f"{printable(row['setting'], _NAME)} {' / '.join(printable(content.setting(row[side]), _NAME) for side in SIDES)}"
         for row in result.get("differences") or []
     ]
-    return f"set differently (A / B): {'; '.join(pairs)}" if pairs else ""
+    more = [f"and {len(pairs) - most} more"] if most is not None and most < len(pairs) else []
+    return f"set differently (A / B): {'; '.join([*pairs[:most], *more])}" if pairs else ""
 
 
 def nothing_found(result: Result) -> str:

@@ -20,6 +20,7 @@ from kernelscope.reports.text import SENTENCE, printable
 LINES = 24
 _PARTS = 6  # lines of parts, the total included, that causes leave alone
 _FEWEST = 4  # lines of parts where sentences are long
+_SETTINGS = 3  # lines of settings where no cause is named
 _CAUSES = 3  # causes that are told with what to do, whatever the parts want
 _BAR = 40  # columns of the longest bar
 _FULL, _EIGHTHS, _FASTER = "█", " ▏▎▍▌▋▊▉", "▒"
@@ -32,17 +33,23 @@ def lines(result: Result, width: int, most: int = LINES) -> list[Text]:
     told = _Told([_Block.of(cause, explanation.scale(result), width) for cause in ranked], most < LINES)
     head, foot = _head(result, width), _foot(result, width, most)
     wanted = len(explanation.parts(result)) + 1
-    settings = _fold(explanation.settings(result), width, "dim") if most >= LINES else []
-    room = most - len(head) - len(foot) - told.height - (1 if ranked else len(settings))
+    room = most - len(head) - len(foot) - told.height - (1 if ranked else _SETTINGS)
     for_parts = min(wanted, max(room - told.evidence, min(_PARTS, room), _FEWEST))
     whole = told.fill(room - for_parts)
     left = _left(result, told.untold, unexplained, width) if ranked else []
     body = [*head, *_parts(result, width, for_parts), *told.lines(), *left, *foot]
-    if settings and len(body) + len(settings) <= most:
-        body += settings
-    elif not whole and most >= LINES:
+    if not whole and most >= LINES:
         body += _fold("all evidence: --format markdown, or the page that -o FILE.html writes", width, "dim")
-    return body
+    return [*body, *(_settings(result, width, most - len(body)) if most >= LINES else [])]
+
+
+def _settings(result: Result, width: int, room: int) -> list[Text]:
+    """Return what was set differently, as much of it as so many lines hold."""
+    for count in range(len(result.get("differences") or []), 0, -1):
+        found = _fold(explanation.settings(result, count), width, "dim")
+        if len(found) <= room:
+            return found
+    return []
 
 
 def _head(result: Result, width: int) -> list[Text]:
