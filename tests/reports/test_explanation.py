@@ -17,7 +17,7 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 SIGNED = r"[+-]?[\d,]+(?:\.\d+)?"
 
 
-def text_of(result, width=80, most=20):
+def text_of(result, width=80, most=explanation_lines.LINES):
     return [line.plain for line in explanation_lines.lines(result, width, most)]
 
 
