@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     sections = (_machine, _gpus, _interpreters, _environments, _profilers, _collectors, _counters, _noise)
     rows = [row for section in sections for row in section()]
     if arguments.format in ("table", "markdown"):
+        print("\n".join([*_summary(rows), ""]))
         rows = _grouped(rows)
     write_rows(rows, arguments.format, "What can be measured here", "doctor")
     return 0
@@ -63,13 +64,30 @@ def _row(section: str, item: str, available: bool, value: str | None, reason: st
     return {"section": section, "item": item, "available": available, "value": value, "reason": reason}
 
 
+def _summary(rows: list[Row]) -> list[str]:
+    """Return what one can do here, what is missing for the rest, and how it is had."""
+    named: dict[tuple[str, bool], list[str]] = {}
+    for row in rows:
+        named.setdefault((row["section"], row["available"]), []).append(row["item"])
+    ready, absent = (named.get(("frameworks", there), []) for there in (True, False))
+    gpus = named.get(("GPUs", True), [])
+    where = f"on {', '.join(gpus)} and the processor" if gpus else "on the processor; there is no NVIDIA GPU to record on"
+    lines = [f"Ready to record: {', '.join(ready) or 'no framework'} {where}.", "Captures of other tools need nothing more."]
+    if absent:
+        lines.append(f"Not set up: {', '.join(absent)}; `kernelscope env create NAME` sets one up.")
+    tools = [item for item in named.get(("profilers", False), []) if item in find.NAMES]
+    if tools:
+        lines.append(f"Profilers that are not here: {', '.join(tools)}.")
+    return lines
+
+
 def _grouped(rows: list[Row]) -> list[Row]:
     """Return the rows for reading: each section named once, value and reason in one column."""
     shown, before = [], None
     for row in rows:
         text = "; ".join(part for part in (row["value"], row["reason"]) if part)
         section = "" if row["section"] == before else row["section"]
-        shown.append({"": section, "what": row["item"], "available": row["available"], "details": text})
+        shown.append({"": section, "what": row["item"], "found": text if row["available"] else f"no: {text}"})
         before = row["section"]
     return shown
 

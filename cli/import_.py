@@ -28,7 +28,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a capture; several are put together if at most one has a timeline, or all share a clock",
     )
     add("-o", "--output", metavar="DIR", help="folder to write; must be empty or new")
-    add("--format", metavar="NAME", help="take every FILE for this format instead of telling it from the content; see --list")
+    add(
+        "--from",
+        dest="form",
+        metavar="NAME",
+        help="read every FILE as this format instead of telling it from the content; see --list",
+    )
+    add("--format", dest="form", help=argparse.SUPPRESS)  # as --from was called: elsewhere it is what is written
     add("--list", action="store_true", help="list the formats and exit")
     add("--force", action="store_true", help="replace DIR if an earlier import or run wrote it")
     sharing.configure(parser)
@@ -51,7 +57,7 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> N
     if not arguments.force or not folder.is_dir():
         prepare_output(folder, arguments.force)
     with ExitStack() as search:  # for secrets goes on while tables are made
-        read = search.enter_context(captures.reading_all(files, arguments.format))
+        read = search.enter_context(captures.reading_all(files, arguments.form))
         trace = sharing.shareable_trace(read, arguments.full_paths)
         prepare_output(folder, arguments.force)
 

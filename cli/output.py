@@ -125,8 +125,14 @@ def _replacing() -> None:
 
 
 def _print(renderable: Any, elsewhere: int = _ELSEWHERE) -> None:
-    """Print what rich draws; see `console`."""
-    console(elsewhere).print(renderable)
+    """Print what rich draws; see `console`. In a file or pipe lines end where their text does."""
+    drawn = console(elsewhere)
+    if sys.stdout.isatty():
+        drawn.print(renderable)
+        return
+    with drawn.capture() as captured:
+        drawn.print(renderable)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def console(elsewhere: int = _ELSEWHERE) -> Console:

@@ -19,6 +19,7 @@ from kernelscope.reports.table import Table
 from kernelscope.reports.text import printable
 
 _GAP = 2  # columns of the terminal between two of a table
+_BREAKING = 52  # in which words that are longer, such as paths, may be broken
 _LEAST = 32  # columns of the terminal in which a long text is still readable
 _NUMBER = re.compile(r"[<>]?[-+±]?[\d,]+(\.\d+)?( ?[%\u00d7]| [\w/]+)?")  # with a unit maybe
 
@@ -71,7 +72,7 @@ class Fitted:
         while len(beside) > 1 and (over := self._over(beside, width)) > 0:
             longest = max(beside[1:], key=lambda column: (column not in self._numeric, self._widths[column]))
             room = self._widths[longest] - over
-            if longest not in self._numeric and room >= max(_LEAST, self._longest_word(longest)):
+            if longest not in self._numeric and room >= max(_LEAST, min(self._longest_word(longest), _BREAKING)):
                 return beside, longest
             beside.remove(longest)
         return beside, None

@@ -77,7 +77,7 @@ def detect(path: Path) -> Format:
     for form in all_formats():
         if form.matches(head):
             return form
-    likely = _likely(head) or "; see `kernelscope import --list`, and name one with --format if it is one of these"
+    likely = _likely(head) or "; see `kernelscope import --list`, and say `import --from NAME` if it is one of these"
     raise EvidenceError(f"{path}: no capture of a known format{likely}")
 
 

@@ -36,7 +36,7 @@ def test_markdown(capsys):
 
 def test_a_folder_of_several_is_refused(tmp_path, capsys):
     assert main(["advise", str(tmp_path)]) == 3
-    assert "name" in capsys.readouterr().err
+    assert "no capture of a known format" in capsys.readouterr().err
 
 
 def test_a_capture_is_reported_without_importing_it_first(tmp_path, capsys):

@@ -35,6 +35,15 @@ def test_formats(form, capsys):
     assert platform.node() not in out or len(platform.node()) < 4, "no host names"
 
 
+def test_what_is_missing_comes_first(monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "find", lambda: gpu.Gpus((), "no driver"))
+    main.main(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Ready to record: no framework on the processor; there is no NVIDIA GPU to record on."
+    assert lines[2].startswith("Not set up: pytorch, tensorflow")
+    assert "kernelscope env create" in lines[2]
+
+
 def test_gpus_are_described(monkeypatch, capsys):
     device = gpu.Gpu(0, "NVIDIA H200", 150_000_000_000, "9.0", None)
     monkeypatch.setattr(gpu, "find", lambda: gpu.Gpus((device,), None))
