@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import partition as parts
@@ -38,8 +39,28 @@ def _started(side: Side) -> float:
 
 
 def _gaps(case: Case) -> pd.DataFrame:
-    """Return the rows in which the host gets work ready and nothing computes."""
-    return evidence.host(case, api.LAUNCHING, api.LOADING, api.OTHER, parts.DISPATCH, parts.IN_OPERATOR)
+    """Return the rows in which the host gets work ready and nothing computes, but for layers that start as much on both sides.
+
+    In these the host takes longer for the same operators, as where caches hold what runs elsewhere: no launches explain that.
+    """
+    rows = evidence.host(case, api.LAUNCHING, api.LOADING, api.OTHER, parts.DISPATCH, parts.IN_OPERATOR)
+    started = np.array(
+        [
+            [counts.get(key, 0.0) for key in zip(rows[layer], rows["phase"], strict=True)]
+            for layer, counts in (("layer_a", _by_layer(case.a)), ("layer_b", _by_layer(case.b)))
+        ]
+    )
+    least, most = started.min(axis=0), started.max(axis=0)
+    kept: pd.DataFrame = rows[~((least > 0) & (most < MORE_LAUNCHES * least))]
+    return kept
+
+
+def _by_layer(side: Side) -> dict[tuple[str, str], float]:
+    """Return how many operators a side starts in all, for each layer and phase."""
+    operators = side.trace.operators
+    steps = max(int((~side.trace.steps["warmup"]).sum()), 1)
+    counts = operators[["layer", "phase"]].dropna().astype("object").value_counts()
+    return {(str(key[0]), str(key[1])): number / steps for key, number in zip(counts.index, counts.tolist(), strict=True)}
 
 
 def gaps(case: Case) -> list[Suspicion]:
