@@ -17,7 +17,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.cell_labels import COMPUTING
-from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.calls import cause
 from kernelscope.analysis.attribution.steps import DetectedSteps
@@ -111,7 +111,10 @@ def _tables(trace: Trace) -> Iterator[Table]:
     """Yield everything with times, the host first."""
     ranges = trace.ranges[trace.ranges["category"] != "step"]
     lines = trace.host_lines
-    yield "lines", lines.assign(name=lines["text"], library=lines["file"], problem="line " + lines["line"].astype("string"))
+    yield (
+        "lines",
+        lines.assign(name=host_lines.shown(lines), library=lines["file"], problem="line " + lines["line"].astype("string")),
+    )
     yield "ranges", ranges.assign(kind=ranges["category"])
     yield "operators", trace.operators
     yield "calls", trace.calls.assign(kind=translated(trace.calls["name"], cause))
