@@ -144,8 +144,10 @@ def value(row: Row, key: str) -> str:
 
 
 def named(row: Row, key: str) -> str:
-    """Return a row's key as text; of a kernel its short name, which tables of people can hold."""
+    """Return a row's key as text; of a kernel its short name, which tables of people can hold; of no statement its function."""
     text = row.get(key)
+    if key == "text" and text is None:
+        return value(row, "function")
     return (
         printable(short(text), None)
         if key == "kernel" and text is not None and not str(text).startswith("(")

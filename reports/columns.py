@@ -70,7 +70,8 @@ _NUMBERS = _columns(
      "where a capture holds totals only"),
     ("share", "", "time_ns as part of the step; of durations where a capture holds totals only"),
     ("method", "", "how the row came by its layer, the way with most time first: launch range, operator name, sequence number, "
-     "graph order, stream order, shape, time, none; or where the number is from: measured, line events, line_profiler, total"),
+     "graph order, stream order, shape, time, none; or where the number is from: measured, line events, "
+     "python functions, line_profiler, total"),
 )  # fmt: skip
 
 _EXECUTIONS = _columns(

@@ -101,7 +101,8 @@ def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:
 
 def whole(breakdown: Mapping[str, Any]) -> str:
     """Return what a breakdown's rows add up to, in words."""
-    if breakdown["by"] == "line" and breakdown.get("source"):
+    on_timeline = any("host_ns" in row for row in breakdown["rows"][:1])
+    if breakdown["by"] == "line" and breakdown.get("source") and not on_timeline:
         return "profiled function"
     return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), "step")
 

@@ -389,9 +389,10 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:
-        name = Text(" ".join(filter(None, (breakdown_grid.named(row, key) for key in first))), style="bold")
-        said = {row.get(first[0]), "(unattributed)", "none", None}
+        named = [*filter(None, (breakdown_grid.named(row, key) for key in first))]
+        said = {row.get(first[0]), *named, "(unattributed)", "none", None}
         details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) not in said]
+        name = Text(" ".join(named), style="bold")
         name.append("\n" + " · ".join(details), style="not bold dim")
         numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
         time = units.in_unit(content.row_ns(row), unit, decimals)

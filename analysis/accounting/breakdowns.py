@@ -273,16 +273,16 @@ def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
 
 
 def _by_host_line(trace: Trace) -> Breakdown:
-    """Lines on the kernels pass's timeline: what each did on the host and had done on the device (see attribution.host_lines).
+    """Lines on a timeline: what each did on the host and had done on the device (see attribution.host_lines).
 
     count and duration_ns are those of the lines pass, calls included; profiled_ns is the latter per step. Null without that pass.
     """
-
-    steps = trace.steps[~trace.steps["warmup"]]
-    step_ns = mean_step_ns(steps)
+    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
+    windows = parts.whole(trace) if trace.steps.empty else intervals.edges(steps)
+    step_ns = int((windows[1] - windows[0]).sum()) if trace.steps.empty else mean_step_ns(steps)
     if not step_ns:
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
-    table = host_lines.by_line(trace, step_ns)
+    table = host_lines.by_line(trace, windows, step_ns)
     counted = trace.lines.groupby(host_lines.KEYS, dropna=False)[["hits", "time_ns"]].sum().reset_index()
     counted = counted.rename(columns={"hits": "count", "time_ns": "duration_ns"})
     keys = {name: table[name].dtype for name in host_lines.KEYS}
@@ -293,7 +293,7 @@ def _by_host_line(trace: Trace) -> Breakdown:
     table["profiled_ns"] = (table["duration_ns"] / max(profiled, 1)).round().astype("Int64")
     table["share"] = table["time_ns"] / step_ns
     named = table["file"].notna()
-    table["method"] = np.where(named, "line events", "none")
+    table["method"] = np.where(named, trace.info.get("host_lines", "line events"), "none")
     columns = [
         *BY["line"],
         "count",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 import pandas as pd
 
+from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.explain.device.words import count as count
 from kernelscope.analysis.explain.device.words import kernel as kernel
@@ -49,11 +53,11 @@ def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, 
     """Return a sentence on the program's statements that take so long per step, where a lines pass timed them.
 
     most_ns: statements that take longer also run what is meant elsewhere. hits: how often a step executes them at least.
-    names: what their text must match.
+    names: what their text must match. Where there was no such pass but the host's lines are on the timeline: see `_meanwhile`.
     """
     table, steps = subject.trace.lines, subject.trace.info.get("lines_steps")
     if table.empty or not steps:
-        return []
+        return [] if hits else _meanwhile(subject, least_ns, names)
     sums = table.groupby(["file", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
     sums = sums[((sums["time_ns"] >= least_ns) & (sums["time_ns"] <= most_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
     sums = sums.sort_values("time_ns", ascending=False).reset_index()
@@ -64,6 +68,33 @@ def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, 
         for row in sums.head(_LINES).to_dict("records")
     ]
     return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
+
+
+def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:
+    """Return a sentence on the lines, or functions, that the host was in for so long while the device had no work.
+
+    Where the host computes: for so long at all. names: what file, function or statement must match.
+    """
+    if subject.trace.host_lines.empty:
+        return []
+    result = breakdowns(subject.trace, ("line",))["line"]
+    if isinstance(result, str):
+        return []
+    took = result.table["host_ns" if subject.on_host else "idle_ns"]
+    table = result.table.assign(took=took)[(result.table["file"].notna() & (took > 0) & (took >= least_ns)).to_numpy(bool)]
+    if names:
+        keys = table[["file", "function", "text"]].astype("string").fillna("")
+        told = keys["text"].where(keys["text"] != "", keys["file"] + " " + keys["function"])
+        table = table[told.str.contains(names).to_numpy(bool)]
+    table = table.sort_values("took", ascending=False, kind="stable")
+    found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
+    return [f"Meanwhile the host is in {'; '.join(found)}."] if found else []
+
+
+def place(row: Mapping[Hashable, Any]) -> str:
+    """Return a row of host lines: train.py:31 `loss.item()`; of a function that no statement is known of train.py:31 step."""
+    known = isinstance(row["text"], str) and row["text"]
+    return f"{row['file']}:{row['line']} " + (f"`{row['text'][:_LONGEST]}`" if known else str(row["function"]))
 
 
 def text(subject: Subject, texts: dict[str, str]) -> str:

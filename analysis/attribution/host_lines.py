@@ -7,7 +7,8 @@ For each line, per step:
 - idle: the time in which no such work ran while the host was in it. Device and idle add up to the step.
 
 A GPU's work belongs to the line that the loop's thread was in when the call that launched it began, also where another thread
-made the call (autograd's, for a line that waits in backward). Work on a CPU runs in the line that computes it, except with
+made the call (autograd's, for a line that waits in backward). Captures of torch.profiler tell functions and no lines of them: see
+formats.kineto.functions. Work on a CPU runs in the line that computes it, except with
 frameworks that compute behind the host's back: there nothing says which line asked for it.
 """
 
@@ -89,14 +90,23 @@ def _pieces(session: dict[str, Any], places: list[dict[int, tuple[Any, ...]]]) -
     return table.assign(start_ns=start, end_ns=stop).sort_values("start_ns", ignore_index=True)
 
 
-def by_line(trace: Trace, step_ns: int) -> pd.DataFrame:
+def has_text(lines: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return of which pieces the statement is known."""
+    return ((lines["text"] != "") & lines["text"].notna()).to_numpy(bool)
+
+
+def shown(lines: pd.DataFrame) -> pd.Series:
+    """Return what pieces are called: their statements, or the functions where nothing tells a statement."""
+    text, function = lines["text"].astype("string"), lines["function"].astype("string")
+    return text.where(has_text(lines), function)
+
+
+def by_line(trace: Trace, windows: tuple[Int, Int], step_ns: int) -> pd.DataFrame:
     """Return one row a line: KEYS, host_ns, device_ns and idle_ns per step; two more rows for what has no line.
 
-    step_ns: the mean measured step. host_ns adds up to it, and device_ns and idle_ns together do. Lines stand in the source's
-    order, functions with most time first.
+    windows: starts and ends of the measured steps, in order. step_ns: the mean one. host_ns adds up to it, and device_ns and
+    idle_ns together do. Lines stand in the source's order, functions with most time first.
     """
-    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
-    windows = intervals.edges(steps)
     pieces = trace.host_lines.sort_values("start_ns", ignore_index=True)
     keyed = pieces[KEYS].astype({"file": "object", "function": "object", "text": "object"})
     code = np.asarray(keyed.groupby(KEYS, dropna=False, sort=False).ngroup(), dtype=np.int64)
@@ -111,10 +121,11 @@ def by_line(trace: Trace, step_ns: int) -> pd.DataFrame:
     count = len(lines) + 2
     device = np.bincount(owner[index], weights=intervals.shares(first, last), minlength=count)
     idle, host = (_in_windows(code, begun, over, gaps, count, outside) for gaps in (free, windows))
-    both = intervals.apportion(np.concatenate([device, idle]) / len(steps), step_ns)
+    steps = max(len(windows[0]), 1)
+    both = intervals.apportion(np.concatenate([device, idle]) / steps, step_ns)
     rest = pd.DataFrame({"function": [OUTSIDE, UNKNOWN]}).reindex(columns=KEYS)
     table = pd.concat([lines, rest.astype({"function": "object"})], ignore_index=True)
-    table = table.astype({"line": "Int64"}).assign(host_ns=intervals.apportion(host / len(steps), step_ns))
+    table = table.astype({"line": "Int64"}).assign(host_ns=intervals.apportion(host / steps, step_ns))
     return _in_order(table.assign(device_ns=both[:count], idle_ns=both[count:]), outside)
 
 

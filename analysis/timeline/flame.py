@@ -24,6 +24,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import kind_labels
 from kernelscope.analysis.accounting.partition import partition
+from kernelscope.analysis.attribution import host_lines
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.stacks import Stacks
@@ -210,18 +211,20 @@ def _merged(parts: Sequence[_Part]) -> _Frames:
 
 
 def _lines(trace: Trace, names: _FrameNames) -> list[_Tree]:
-    """Return the tree of the loop's thread by the lines that it was in; nothing where they were not recorded."""
+    """Return the tree of the loop's thread by the lines that it was in, or functions; nothing where they were not recorded."""
     lines, steps = trace.host_lines, _measured(trace)
-    if lines.empty or steps.empty:
+    if lines.empty or (steps.empty and len(trace.steps)):
         return []
+    told = lines[host_lines.has_text(lines)]
     function = lines["function"].astype("string") + " (" + lines["file"].astype("string") + ")"
-    text = lines["line"].astype("string") + ": " + lines["text"].astype("string")
-    parts = [(lines, names.codes("function", function)), (lines, names.codes("line", text))]
+    text = told["line"].astype("string") + ": " + told["text"].astype("string")
+    parts = [(lines, names.codes("function", function)), (told, names.codes("line", text))]
     host = _merged([_steps(trace, names), *parts, *_work(trace, names)])
-    host = _within(host, steps)
-    mine = host[np.isin(host.thread, steps["thread"].to_numpy(np.int64))]
-    title = "host: lines of the program"
-    return [_Tree("lines", title, "the steps' wall time, by the line that the host was in", len(steps), *_added_up(mine))]
+    host = _within(host, steps) if len(steps) else host
+    mine = host[np.isin(host.thread, (steps if len(steps) else lines)["thread"].to_numpy(np.int64))]
+    unit, (_, whole) = "line" if len(told) else "function", _titles(loop=bool(len(steps)), number=1)
+    what, added = f"{whole}, by the {unit} that the host was in", _added_up(mine)
+    return [_Tree("lines", f"host: {unit}s of the program", what, max(len(steps), 1), *added)]
 
 
 def _measured(trace: Trace) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.cell_labels import COMPUTING
-from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.calls import SYSTEM, cause
 from kernelscope.analysis.attribution.steps import DetectedSteps
@@ -140,7 +140,8 @@ def _tables(trace: Trace) -> Iterator[Table]:
     for kind in ("kernels", "graphs", "copies", "syncs"):
         table = getattr(trace, kind)
         yield kind, _named(kind, table[table["start_ns"].notna()])
-    yield "lines", lines.assign(name=lines["text"], library=lines["file"], problem="line " + lines["line"].astype("string"))
+    named = lines.assign(name=host_lines.shown(lines), library=lines["file"], problem="line " + lines["line"].astype("string"))
+    yield "lines", named
     yield "ranges", ranges.assign(kind=ranges["category"])
     yield "operators", trace.operators
     system = (trace.calls["api"] == "os").to_numpy(bool)

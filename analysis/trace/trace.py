@@ -252,9 +252,9 @@ HOST_LINES = _columns(
     ("end_ns", "int64", "ns", "it went on to another line"),
     ("file", "category", "", "source file, relative to the script's folder"),
     ("function", "category", "", "function's qualified name"),
-    ("line", "int64", "", "line of the statement's start"),
+    ("line", "int64", "", "line of the statement's start; the function's first line where no statement is known"),
     ("last_line", "Int64", "", "line of the statement's end"),
-    ("text", "category", "", "the statement's source, on one line"),
+    ("text", "category", "", "the statement's source, on one line; null where only the function is known"),
 )
 
 TABLES: Mapping[str, tuple[Column, ...]] = {

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.attribution import host_lines
 from kernelscope.analysis.files.combinations import combinations
 from kernelscope.analysis.trace import Trace
 from kernelscope.reports.export.lanes import lanes
@@ -169,9 +170,7 @@ def _named(table: str, rows: pd.DataFrame) -> tuple[list[str], Int]:
     elif table == "graphs":
         names = "graph " + rows["graph"].astype("string").fillna("not told")
     elif table == "host_lines":
-        names = (
-            rows["file"].astype("string") + ":" + rows["line"].astype("string") + " " + rows["text"].astype("string").fillna("")
-        )
+        names = rows["file"].astype("string") + ":" + rows["line"].astype("string") + " " + host_lines.shown(rows)
     elif table == "copies":
         names = rows["operation"].cat.add_categories("copy").fillna("copy")
     elif table == "syncs":

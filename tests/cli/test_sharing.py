@@ -48,6 +48,9 @@ def test_an_imported_capture(capture, tmp_path, capsys):
         names[folder] = pq.read_table(tmp_path / folder / "trace" / "ranges.parquet")["name"].to_pylist()
     assert set(HIDDEN) == set(names["hidden"])
     assert set(FRAMES) == set(names["whole"])
+    for folder, frames in (("hidden", HIDDEN), ("whole", FRAMES)):
+        shown = pq.read_table(tmp_path / folder / "trace" / "host_lines.parquet")["file"].to_pylist()
+        assert {frame.partition("(")[0] for frame in frames} == set(shown)
     files = [path for path in (tmp_path / "hidden").rglob("*") if path.is_file()]
     assert not any(NAME.encode() in path.read_bytes() for path in files)
     capsys.readouterr()

@@ -13,6 +13,7 @@ _EAGER = 0.15  # of a step on the host: what dispatching operators takes in well
 _OWN = 0.1  # of a step on the host: what the loop itself takes in small steps
 _SHORT = 10_000  # ns: kernels that last less take about as long as their launch
 _LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
+_MOVE = "move what the program does there out of the step or beside it"
 _NAME = (
     "record what the program does there (with_stack=True of torch.profiler, NVTX ranges, or `kernelscope profile`), and move it "
     "out of the step or beside it"
@@ -60,7 +61,8 @@ def device_waits(subject: Subject) -> list[Advice]:
     title = "the device waits for the program's own code between launches" if mostly_own else "the device waits for its launches"
     gaps = float(own["count"].sum())
     few = mostly_own and words.time_of(own) > _LONG * gaps
-    if few:
+    unknown = few and subject.trace.host_lines.empty
+    if unknown:
         evidence.append(f"Of the program's own code there are {words.count(gaps)} gaps, of which nothing tells what it did.")
     return [
         Advice(
@@ -69,7 +71,7 @@ def device_waits(subject: Subject) -> list[Advice]:
             ns,
             "all of that idle time, where the host is ahead of the device",
             [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],
-            _NAME if few else words.text(subject, _REMEDIES),
+            _MOVE if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
             words.text(subject, _LINKS),
             words.ids(rows),
         )

@@ -56,7 +56,7 @@ def _calls(subject: Subject) -> list[str]:
     listed = ", ".join(
         f"{words.count(one['size'] / steps)} x {name} ({words.ms(one['sum'] / steps)})" for name, one in sums.iterrows()
     )
-    return [f"Calls that wait, {subject.per}: {listed}.", *_operators(subject, mine)]
+    return [f"Calls that wait, {subject.per}: {listed}.", *_operators(subject, mine), *_lines(subject, mine)]
 
 
 def _operators(subject: Subject, calls: pd.DataFrame) -> list[str]:
@@ -76,6 +76,21 @@ def _operators(subject: Subject, calls: pd.DataFrame) -> list[str]:
     took = (calls["end_ns"] - calls["start_ns"]).to_numpy(np.int64)[there]
     sums = pd.Series(took).groupby(named).sum().sort_values(ascending=False) / max(subject.count, 1)
     return [f"Made by {', '.join(f'{name} ({words.ms(float(ns))})' for name, ns in sums.head(3).items())}."]
+
+
+def _lines(subject: Subject, calls: pd.DataFrame) -> list[str]:
+    """Return a sentence on the lines, or functions, of the program in which calls of the loop's thread are made."""
+    lines = subject.trace.host_lines.sort_values("start_ns", ignore_index=True)
+    calls = calls[calls["thread"].isin(lines["thread"].unique()).to_numpy(bool)]
+    at = intervals.containing(calls["start_ns"].to_numpy(np.int64), *intervals.edges(lines))
+    if not (at >= 0).any():
+        return []
+    took = (calls["end_ns"] - calls["start_ns"]).to_numpy(np.int64)[at >= 0]
+    keys = lines[["file", "function", "line", "text"]].astype({"file": "string", "function": "string", "text": "string"})
+    sums = keys.take(at[at >= 0]).assign(took=took).groupby([*keys], dropna=False)["took"].sum().reset_index()
+    rows = sums.sort_values("took", ascending=False, kind="stable").head(3).to_dict("records")
+    shown = (f"{words.place(row)} ({words.ms(row['took'] / max(subject.count, 1))})" for row in rows)
+    return [f"Called in {', '.join(shown)}."]
 
 
 RULES: tuple[Rule, ...] = (waits,)

@@ -21,7 +21,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.ascend import launches, tasks
-from kernelscope.analysis.formats.kineto import autograd
+from kernelscope.analysis.formats.kineto import autograd, functions
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
 from kernelscope.analysis.formats.kineto import tables as kineto
@@ -39,8 +39,8 @@ _SIGNS = re.compile(
 )
 _QUEUE = frozenset({"enqueue", "dequeue"})
 _ARROWS = frozenset({"async_npu", "HostToDevice"})
-_HOST = {name: kineto_categories.GROUPS[name] for name in ("operators", "annotations", "modules", "memory", "flows", "labels")}
-_HOST_CATEGORIES = frozenset().union(*(_HOST[name].categories or () for name in ("operators", "annotations", "modules")))
+_HOST = {name: kineto_categories.GROUPS[name] for name in ("operators", "annotations", "functions", "memory", "flows", "labels")}
+_HOST_CATEGORIES = frozenset().union(*(_HOST[name].categories or () for name in ("operators", "annotations", "functions")))
 GROUPS = {
     **_HOST,
     "calls": EventGroup(_QUEUE, arguments=("queue",)),
@@ -90,10 +90,13 @@ def read(path: Any) -> Trace:
     for name in ("shapes", "types"):
         operators_table[name] = autograd.of_text(operators_table[name], _as_list)
     steps, ranges, operators = kineto_trace.host_side(scan, tracks, diagnostics)
+    lines = functions.host_lines(scan, tracks, steps, operators)
     calls = _calls(scan, tracks)
     work = [_work(rest[which[name]], named, scan.tracks) for name in ("hardware", "collective")]
     calls = launches.correlate(calls, operators, _ends(arrows, tracks), work)
     made = tasks.sort(work[0], work[1], diagnostics)
+    info = _info(scan, named, rest, which, [*work, operators])
+    functions.describe(lines, info)
     return Trace(
         steps=conform("steps", steps),
         ranges=conform("ranges", ranges),
@@ -102,7 +105,8 @@ def read(path: Any) -> Trace:
         copies=conform("copies", made.copies),
         syncs=conform("syncs", made.syncs),
         calls=conform("calls", calls),
-        info=_info(scan, named, rest, which, [*work, operators]),
+        host_lines=lines,
+        info=info,
         diagnostics={name: int(count) for name, count in diagnostics.items() if count},
     )
 
@@ -292,10 +296,9 @@ def _info(
     if of_torch:
         info["framework"] = "pytorch"
     unknown = pd.Series(rest.loc[which["unknown"], "track"]).map(named.process_name).value_counts()
-    functions = sum(count for (_, category), count in scan.counts.items() if category == "python_function")
     counts = {
         "counters": sum(count for (phase, _), count in scan.counts.items() if phase == "C"),
-        "python_function": functions - len(scan.tables["modules"]),
+        "python_function": len(scan.tables["functions"]),
         "planes of collectives": int(which["planes"].sum()),
         "derived (overlap, step trace)": int(which["derived"].sum()),
         **{str(name)[:60]: int(count) for name, count in unknown.items()},

@@ -19,12 +19,12 @@ CALLS = {
 _KERNELS = frozenset({"kernel", "Kernel", "hpu_op", "mtia_ccp_events", "mtia_insight"})
 _COPIES = frozenset({"gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
 _SYNCS = frozenset({"cuda_sync", "xpu_sync"})
+_FUNCTIONS = frozenset({"python_function"})  # with a module's id they are calls of nn.Modules
 _INSTANTS = frozenset({"cpu_instant_event", ""})
 _FORWARD_BACKWARD = frozenset({"fwdbwd", "fwd_bwd"})
-# Complete events that are no work of a device and no operators: what the profiler says of itself, and Python's functions
+# Complete events that are no work of a device and no operators: what the profiler says of itself
 _NO_WORK = frozenset({
-    "python_function", "overhead", "Trace", "external_correlation", "cuda_event", "cuda_profiler_range", "gpu_pm_counter",
-    "mtia_counters",
+    "overhead", "Trace", "external_correlation", "cuda_event", "cuda_profiler_range", "gpu_pm_counter", "mtia_counters",
 })  # fmt: skip
 _TELLING = frozenset({
     *_OPERATORS, *_ANNOTATIONS, *CALLS, *_COPIES, *_SYNCS, *_FORWARD_BACKWARD, "Kernel", "mtia_ccp_events", "hpu_op",
@@ -36,7 +36,7 @@ GROUPS = {
         _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types", "strides", "arguments")
     ),
     "annotations": EventGroup(_ANNOTATIONS),
-    "modules": EventGroup(frozenset({"python_function"}), required="module"),
+    "functions": EventGroup(_FUNCTIONS, arguments=("module",)),
     "calls": EventGroup(frozenset(CALLS), arguments=("correlation",)),
     "kernels": EventGroup(
         _KERNELS,

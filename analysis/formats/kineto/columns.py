@@ -125,9 +125,6 @@ class _Gathering:
 
         columns: phase and category.
         """
-        if group.required:
-            required = piece.having(FIELDS[group.required])
-            piece, columns = piece.of(required), {name: values[required] for name, values in columns.items()}
         start, timed = piece.times("ts")
         duration, lasting = piece.times("dur")
         complete = columns["phase"] == self.texts["phase"].number("X")

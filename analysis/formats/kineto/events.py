@@ -103,7 +103,7 @@ def _event_type(category: str, groups: Iterable[EventGroup]) -> Any:
     constants: dict[str, Any] = {"cat": category} if wanting else {"cat": category, "ts": _NAN, "dur": _NAN}
     fields: list[Any] = [("ph", _Phase, "")]
     if wanting:
-        columns = dict.fromkeys(name for group in wanting for name in (*group.arguments, group.required) if name)
+        columns = dict.fromkeys(name for group in wanting for name in group.arguments)
         arguments = _arguments("_Wanted", _TYPES, columns)
         fields += [("name", str, ""), ("pid", int | str, ""), ("tid", int | str, ""), ("ts", float, _NAN), ("dur", float, _NAN)]
         fields += [("args", arguments, arguments()), ("id", int | str, "")]  # as profilers order them, which is fastest
@@ -208,14 +208,6 @@ class Piece:
         valid = values != _MISSING
         return np.where(valid, values, 0), valid
 
-    def having(self, names: Iterable[str]) -> Bool:
-        """Return which events have an integer by one of these names of arguments."""
-        result = np.zeros(len(self.events), dtype=bool)
-        for name in names:  # without a list of all arguments: most events that are asked for one have none
-            values = map(attrgetter(f"args.{name}"), self.events)
-            result |= np.fromiter(values, dtype=np.int64, count=len(self.events)) != _MISSING
-        return result
-
     def _values(self, name: str) -> Iterable[Any]:
         return map(attrgetter(name), self._args if name in _ARGUMENT_FIELDS else self.events)
 
@@ -237,9 +229,6 @@ def _category(event_type: Any) -> str | None:
 
 class _UntypedPiece(Piece):
     """Events decoded as text: the same columns."""
-
-    def having(self, names: Iterable[str]) -> Bool:
-        return reduce(or_, (self.integers(name)[1] for name in names))
 
     def times(self, name: str) -> tuple[Int, Bool]:
         return json_numbers.thousandfold(self._bytes(name))

@@ -65,14 +65,12 @@ class EventGroup:
     """Events to read into one table.
 
     categories: theirs, None for all but those in `without`. phases: X takes complete events and pairs of B and E. arguments:
-    names in ARGUMENTS that become columns. required: an argument that an event must have to count. timed: whether it must have
-    a time.
+    names in ARGUMENTS that become columns. timed: whether an event must have a time.
     """
 
     categories: frozenset[str] | None
     phases: frozenset[str] = frozenset("XBE")
     arguments: tuple[str, ...] = ()
-    required: str | None = None
     without: frozenset[str] = frozenset()
     timed: bool = True
 

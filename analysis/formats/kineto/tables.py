@@ -136,9 +136,8 @@ class _Tracks:
         if process is None:
             return np.empty(0, dtype=np.int32)
         width = len(self._threads)
-        pairs, inverse = np.unique(
-            (process.astype(np.int64) % len(self._processes)) * width + thread % width, return_inverse=True
-        )
+        keys = (process.astype(np.int64) % len(self._processes)) * width + thread % width
+        inverse, pairs = pd.factorize(keys, sort=True)  # by hashes, because few of many differ
         result = [self._pairs.setdefault(pair, len(self._pairs)) for pair in pairs.tolist()]
         return np.array(result, dtype=np.int32)[inverse]
 

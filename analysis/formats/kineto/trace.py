@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.files.head import Head
-from kernelscope.analysis.formats.kineto import autograd
+from kernelscope.analysis.formats.kineto import autograd, functions
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
 from kernelscope.analysis.formats.kineto import devices as kineto_devices
@@ -63,6 +63,7 @@ def of_scan(scan: Scan) -> Trace:
     timed = _take_plain(scan)
     tracks = identify(scan)
     steps, ranges, operators = host_side(scan, tracks, diagnostics)
+    lines = functions.host_lines(scan, tracks, steps, operators)
     calls = _calls(scan, tracks)
     work = kineto_devices.read(scan, tracks, calls, operators, diagnostics)
     kernels = work.kernels
@@ -74,6 +75,7 @@ def of_scan(scan: Scan) -> Trace:
         kernels, unavailable = _host_kernels(scan, operators, calls, work)
     info = _info(scan, work, unavailable, left)
     info["threads"] = _thread_names(left, tracks)
+    functions.describe(lines, info)
     return Trace(
         steps=conform("steps", steps),
         ranges=conform("ranges", ranges),
@@ -83,6 +85,7 @@ def of_scan(scan: Scan) -> Trace:
         syncs=conform("syncs", work.syncs),
         calls=conform("calls", calls),
         memory=conform("memory", work.memory),
+        host_lines=lines,
         info=info,
         diagnostics={name: int(count) for name, count in diagnostics.items() if count},
     )
@@ -130,7 +133,7 @@ def identify(scan: Scan) -> pd.DataFrame:
     """
     tracks = scan.tracks
     host = np.zeros(len(tracks), dtype=bool)
-    for name in ("operators", "calls", "modules", "memory"):
+    for name in ("operators", "calls", "functions", "memory"):
         host[scan.tables[name]["track"].to_numpy()] = True
     process, thread = (kineto.whole_numbers(tracks[name]) for name in ("process", "thread"))
     order = np.argsort(~host, kind="stable")
@@ -209,7 +212,9 @@ def _in_turn(steps: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
 
 def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return the calls of nn.Modules as ranges whose layer is the path of the modules open around them."""
-    table = placed(scan.tables["modules"], tracks, "name")
+    rows = scan.tables["functions"]
+    table = placed(rows[rows["module"].notna().to_numpy()], tracks, "name")
+    table["name"] = table["name"].cat.remove_unused_categories()
     names = table["name"].cat
     types = [name.removeprefix(_MODULE) for name in names.categories]
     layer = _paths(np.asarray(names.codes, dtype=np.int64), types, intervals.parents(*intervals.spans(table)))

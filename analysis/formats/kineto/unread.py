@@ -158,7 +158,7 @@ def counts(scan: Scan) -> dict[str, int]:
     for (phase, category), count in scan.counts.items():
         if (phase, category) not in used and phase not in _BOILERPLATE and category not in _LINKS:
             left[category or phase] = left.get(category or phase, 0) + count
-    functions = sum(count for (_, category), count in scan.counts.items() if category == "python_function")
+    functions = len(scan.tables["functions"])
     if functions:
-        left["python_function"] = functions - len(scan.tables["modules"])
+        left["python_function"] = left.get("python_function", 0) + functions
     return left
