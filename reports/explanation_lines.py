@@ -44,7 +44,7 @@ def lines(result: Result, width: int, most: int = LINES) -> list[Text]:
 
 def _head(result: Result, width: int, most: int) -> list[Text]:
     """Return how the work differs, the answer, and why no cause is named."""
-    before = 1 if result.get("differs") else 0
+    before = len(explanation.premises(result))
     warnings = explanation.warnings(result)
     found = [_fold(text, width, 2, "bold yellow") for text in warnings[:before]]
     found.append(_fold(explanation.answer(result), width, 4, "bold"))

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterator
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
+from kernelscope.analysis.accounting.device_account import IDLE
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import Trace
 
 INPUT = (idle.FETCHING, idle.BETWEEN)
@@ -32,6 +33,25 @@ _LAUNCHES = {
     "tensorflow": "tf.function(jit_compile=True)",
     "": "fewer, larger kernels, CUDA graphs, and less work of the host between launches",
 }
+
+
+def on_other_processors(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """Nothing runs on the CPU of one side, or on the accelerator of the other: both are told as what they are."""
+    rows = case.left[(case.left["part"] == IDLE).to_numpy(bool)]
+    if case.on_cpu is None or rows.empty:
+        return
+    slow, _, _, _ = words.slower(case, rows)
+    a, b = (float(rows[f"{key}_ns"].sum()) for key in SIDES)
+    title = (
+        f"other hardware: nothing runs on {case.a.computes_on} in {case.a.name} for {words.ms(a)} {case.per},"
+        f" and on {case.b.computes_on} in {case.b.name} for {words.ms(b)}"
+    )
+    sentences = [
+        _busy(case).replace("The device is", "It is"),
+        *_where(rows, slow),
+        f"The first use of a device may be in it, which {case.side(case.on_cpu).name} does not have.",
+    ]
+    yield DeviceFinding("other hardware", title, _ids(rows), "medium", sentences, "use the device once before what is timed")
 
 
 def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -158,7 +178,7 @@ def allocating(case: DeviceCase) -> Iterator[DeviceFinding]:
 def _simple(case: DeviceCase, causes: Collection[str], cause: str, title: str, remedy: str) -> Iterator[DeviceFinding]:
     rows = case.idle(causes)
     slow, slower, _, faster = words.slower(case, rows)
-    sentences = [f"Per step: {words.of_rows(case, rows)}.", *_where(rows, slow)]
+    sentences = [f"{words.of_rows(case, rows)} {case.per}.", *_where(rows, slow)]
     yield DeviceFinding(cause, f"{title}{_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
 
 
@@ -207,4 +227,4 @@ def _mostly(rows: pd.DataFrame) -> str:
     return f", mostly in {_name(result.index[0])}" if len(result) else ""
 
 
-RULES = (waiting_for_input, waits_of_the_host, host_bound, synchronisation, compiling, allocating)
+RULES = (on_other_processors, waiting_for_input, waits_of_the_host, host_bound, synchronisation, compiling, allocating)
