@@ -18,6 +18,8 @@ _SYNCHRONISES = re.compile(r"(?:Device|Stream|Event|Ctx)Synchronize")
 _READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
 _MORE_WAITS = 0.9  # a step
 _MOSTLY = 0.5  # share of the idle time that must begin while the host waits
+_AS_MANY = 0.02  # share by which numbers of kernels are the same
+_OWN_WORK = "see what the program does between launches: its stacks (with_stack=True of torch.profiler), or ranges of its own"
 _SYNCHRONISE = {
     "pytorch": "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
     "": "see what the host waits for, and wait for it once, when all is launched",
@@ -141,14 +143,26 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
         *_where(rows, slow),
         f"Kernels {case.per}: {words.count(launches['a'])} in {case.a.name}, {words.count(launches['b'])} in {case.b.name}.",
     ]
+    alone = _launches_nothing(rows, launches)
+    if alone:
+        sentences.append("As many kernels are launched on both sides, and most of the difference is time in which none is.")
     yield DeviceFinding(
         "host-bound",
         f"host-bound: the device idles for the host's own work{_longer(case, rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
-        "medium" if case.few else "high",
+        "medium" if case.few or alone else "high",
         sentences,
-        _of(case, slow, _LAUNCHES),
+        _OWN_WORK if alone else _of(case, slow, _LAUNCHES),
     )
+
+
+def _launches_nothing(rows: pd.DataFrame, launches: dict[str, float]) -> bool:
+    """Return whether both sides launch as many kernels, and most of the difference is time in which the host launches none."""
+    if abs(launches["a"] - launches["b"]) > _AS_MANY * max(launches.values()):
+        return False
+    own = rows[rows["cause"].isin((idle.PROGRAM, idle.UNSEEN, idle.RANGE)).to_numpy(bool)]
+    whole = float(rows["delta_ns"].sum())
+    return bool(whole) and float(own["delta_ns"].sum()) / whole > _MOSTLY
 
 
 def synchronisation(case: DeviceCase) -> Iterator[DeviceFinding]:
