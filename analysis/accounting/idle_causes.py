@@ -3,7 +3,8 @@
 In this order, on that thread: it fetched a batch; it compiled or loaded code; it was in a call of the device's API; in an
 operator; in a range; and else in the program itself. That is the making of a batch where a thread of the input, one that mostly
 copies to the device, launched what comes next; and, in captures that hold no operators, before a step that begins with such a
-copy, or, where steps are the period of the kernels, before the one place of a step that has such copies. Where the capture does not tell which thread launched what, any thread counts.
+copy, or, where steps are the period of the kernels, before the one place of a step that has such copies. Where the capture does
+not tell which thread launched what, any thread counts.
 """
 
 from __future__ import annotations
