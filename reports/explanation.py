@@ -157,9 +157,17 @@ def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
     return f"; 95% interval {shown.number(low)} to {shown.number(high)} {shown.unit}"
 
 
+def premises(result: Result) -> list[str]:
+    """Return what the answer itself rests on: other devices, and how the work differs."""
+    found = [str(result["devices"])] if result.get("devices") else []
+    if result.get("differs"):
+        found.append(f"the work differs: {'; '.join(map(str, result['differs']))}")
+    return [printable(text, _SAID) for text in found]
+
+
 def warnings(result: Result) -> list[str]:
     """Return what must be read first: how the work differs, what hides each other, and why no cause is named."""
-    found = [f"the work differs: {'; '.join(map(str, result['differs']))}"] if result.get("differs") else []
+    found = premises(result)
     if result.get("hidden"):
         found.append(str(result["hidden"]))
     if result.get("changes") and not result["findings"]:

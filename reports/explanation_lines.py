@@ -54,7 +54,7 @@ def _settings(result: Result, width: int, room: int) -> list[Text]:
 
 def _head(result: Result, width: int) -> list[Text]:
     """Return how the work differs, the answer, and why no cause is named."""
-    before = 1 if result.get("differs") else 0
+    before = len(explanation.premises(result))
     warnings = explanation.warnings(result)
     found = [_fold(text, width, "bold yellow") for text in warnings[:before]]
     found.append(_fold(explanation.answer(result), width, "bold"))

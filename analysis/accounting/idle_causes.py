@@ -3,7 +3,8 @@
 In this order, on that thread: it fetched a batch; it compiled or loaded code; it was in a call of the device's API; in an
 operator; in a range; and else in the program itself. That is the making of a batch where a thread of the input, one that mostly
 copies to the device, launched what comes next; and, in captures that hold no operators, before a step that begins with such a
-copy. Where the capture does not tell which thread launched what, any thread counts.
+copy, or, where steps are the period of the kernels, before the one place of a step that has such copies. Where the capture does
+not tell which thread launched what, any thread counts.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import translated
 
 Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
 Gaps = tuple[Int, Int]
 
 FETCHING = "input"  # in the loader, or wherever else a batch is made ready
@@ -108,7 +110,9 @@ class _Following:
     def of(cls, trace: Trace, start: Int, end: Int, windows: Gaps) -> _Following:
         uploads = (trace.copies["operation"] == "host to device").to_numpy(bool)
         tables = [
-            getattr(trace, name)[["start_ns", "launch_thread"]].assign(upload=uploads if name == "copies" else False)
+            getattr(trace, name)[["start_ns", "launch_thread"]].assign(
+                upload=uploads if name == "copies" else False, moves=name == "copies"
+            )
             for name in DEVICE_TABLES
         ]
         work = pd.concat([table[table["start_ns"].notna()] for table in tables if len(table)], ignore_index=True)
@@ -118,7 +122,32 @@ class _Following:
         upload = np.append(work["upload"].to_numpy(bool), False)
         after = np.searchsorted(begun, end, side="left")
         opens = np.isin(begun[after], windows[0]) | np.isin(end, windows[1]) | np.isin(start, windows[0])
+        if _begin_with_kernels(trace):
+            moves = np.append(work["moves"].to_numpy(bool), False)
+            opens |= _before_batches(begun, moves, upload, after, windows[0])
         return cls(thread[after], np.isin(thread[after], _input_threads(work)), opens & upload[after])
+
+
+def _begin_with_kernels(trace: Trace) -> bool:
+    """Return whether the steps were cut where kernels are launched, or start: they are the period of the kernels."""
+    steps, kernels = trace.steps, trace.kernels
+    edges = [steps["start_ns"].isin(kernels[column].dropna()) for column in ("launch_ns", "start_ns")]
+    return bool(len(steps)) and any(bool(begins.all()) for begins in edges)
+
+
+def _before_batches(begun: Int, moves: Bool, upload: Bool, after: Int, opened: Int) -> Bool:
+    """Return which gaps are before a step's batch, where steps begin with a kernel, any one of those that come once a step.
+
+    The batch is what is copied to the device between two kernels, where that is so at one place of a step only. after: the piece
+    of work that follows each gap. opened: when steps begin.
+    """
+    kernels = np.flatnonzero(~moves)  # the last of them is the end
+    place = kernels[np.searchsorted(kernels, np.arange(len(begun)))]
+    window = np.searchsorted(opened, begun, side="right") - 1
+    uploads = np.flatnonzero(upload)
+    runs = np.unique(np.stack([window[uploads], place[uploads]]), axis=1)
+    steps, number = np.unique(runs[0], return_counts=True)
+    return np.asarray(upload[after] & np.isin(window[after], steps[(number == 1) & (steps >= 0)]))
 
 
 def _input_threads(work: pd.DataFrame) -> Int:

@@ -95,8 +95,16 @@ class DeviceCase:
         return max(self.a.account.busy_ns, self.b.account.busy_ns)
 
     @property
+    def on_cpu(self) -> str | None:
+        """The key of the side that computes on the CPU, where the other one does not."""
+        sides = [key for key in SIDES if self.side(key).on_cpu]
+        return sides[0] if len(sides) == 1 else None
+
+    @property
     def same_device(self) -> bool:
         """Whether both ran on the same model of device, as far as is known."""
+        if self.on_cpu:
+            return False
         return self.a.hardware is None or self.b.hardware is None or self.a.hardware == self.b.hardware
 
     @property
@@ -166,6 +174,8 @@ class DeviceCase:
         own = rows[(rows["part"] == IDLE).to_numpy(bool)]
         others = self.rows[((self.rows["part"] == IDLE) & ~self.rows["row"].isin(own["row"])).to_numpy(bool)]
         delta, opposite = (float(table["delta_ns"].sum()) for table in (own, others))
+        if abs(delta) < _RENAMED * abs(float(rows["delta_ns"].sum())):
+            return False  # the idle time is the least of it, as around copies
         if delta * opposite >= 0 or abs(opposite) < _RENAMED * abs(delta):
             return False
         sums = [sorted((float(table["a_ns"].sum()), float(table["b_ns"].sum()))) for table in (own, others)]

@@ -127,6 +127,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "network": None, "mode": None, "batch": None,
         "differs": [*_other_ranks(case), *_other_work(case)], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
+        "devices": _devices(case),
         "hidden": _hidden(case, findings),
         "notes": _notes(case),
         "abstained": abstained, "to_find_out": to_find_out,
@@ -258,6 +259,13 @@ def _other_work(case: DeviceCase) -> list[str]:
     if max(a, b) < 2 or max(a, b) <= _OTHER_WORK * min(a, b):
         return []
     return [f"{words.count(a)} products, convolutions and attentions {case.per} in A, {words.count(b)} in B"]
+
+
+def _devices(case: DeviceCase) -> str | None:
+    """Return a sentence where one side computes on the CPU and the other does not: then all else is of unlike devices."""
+    if case.on_cpu is None:
+        return None
+    return f"{case.a.name} computes on {case.a.computes_on}, {case.b.name} on {case.b.computes_on}"
 
 
 def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:

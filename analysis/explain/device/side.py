@@ -41,6 +41,19 @@ class DeviceSide:
     busy_ns: dict[str, int]
 
     @property
+    def on_cpu(self) -> bool:
+        """Whether all kernels ran on the host's processors, as far as the capture tells where kernels ran."""
+        kernels, copies = (table["device"].dropna() for table in (self.trace.kernels, self.trace.copies))
+        on_host = bool((kernels == "cpu").all() and (copies == "cpu").all())
+        return bool(len(kernels)) and on_host and critical_device(self.trace) is None
+
+    @property
+    def computes_on(self) -> str:
+        """What the side computes on, in words: the CPU; or the device, with its name where that is known."""
+        device = critical_device(self.trace) or self.account.device
+        return "the CPU" if self.on_cpu else f"{device} ({self.hardware})" if self.hardware else device
+
+    @property
     def facts(self) -> dict[str, Any]:
         """The facts of the capture: framework, version, source."""
         return self.trace.info

@@ -40,15 +40,16 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     directions = rows[(rows["part"] == COPY).to_numpy(bool)].groupby("kind")[["a_ns", "b_ns"]].sum()
     sentences = [
         f"The step waits for them: {words.of_rows(case, rows)}; they take {_durations(case, rows)}.",
-        f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",
+        *_moved(case, rows),
         *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
     ]
     if hidden is None and fills:
-        sentences = ["With operators that copy or set memory, which wait for one another.", *_operators(case), *sentences]
+        sentences = ["Operators that copy or set memory are in it: they wait for one another.", *_operators(case), *sentences]
     what = "memcpy " + " and ".join(
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
-    title = f"copies between host and device ({what}) cost {slower} more of its step than {faster}: {how}"
+    what_of = "of its step" if case.per == "a step" else "time"
+    title = f"copies between host and device ({what}) cost {slower} more {what_of} than {faster}: {how}"
     yield DeviceFinding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _remedy(case, rows, slow))
 
 
@@ -69,7 +70,7 @@ def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         number = f"{counts['a']} {case.per} in {case.a.name}, {counts['b']} in {case.b.name}"
         sentences = [
             f"Per step: {number}; {words.of_rows(case, rows)} that nothing hides.",
-            f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",
+            *_moved(case, rows),
         ]
         title = f"{what} take longer in {slower} than in {faster}: {number}"
         yield DeviceFinding("copies on the device", title, rows["row"].tolist(), "high", sentences, remedy)
@@ -129,6 +130,8 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
     if min(moved.values()) > 0 and moved[slow] > (1 + _SAME) * moved[fast]:
         ratio = moved[slow] / moved[fast]
         return f"{ratio:.2g} times the bytes" if ratio >= 1.05 else "more bytes", "high"
+    if case.on_cpu == fast and lasted[fast] <= 0:
+        return f"{case.side(fast).name} computes on the CPU and needs none", "high"
     if min(lasted.values()) <= 0:
         return f"{case.side(fast).name} has none", "high"
     return f"they take {words.ms(lasted[slow])} there and {words.ms(lasted[fast])} here", "medium"
@@ -152,6 +155,13 @@ def _pageable(copies: pd.DataFrame, key: str) -> float:
 def _durations(case: DeviceCase, rows: pd.DataFrame) -> str:
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     return words.change(case, float(copies["a_duration_ns"].sum()), float(copies["b_duration_ns"].sum()))
+
+
+def _moved(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
+    """Return a sentence on how many bytes are copied, where that is known."""
+    if not rows["a_bytes"].sum() and not rows["b_bytes"].sum():
+        return []
+    return [f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}."]
 
 
 def _megabytes(rows: pd.DataFrame, key: str) -> str:

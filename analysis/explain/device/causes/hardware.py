@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from kernelscope.analysis.accounting.device_account import is_host_timed
 from kernelscope.analysis.device.datasheets import Datasheet, lookup
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding
@@ -19,6 +20,8 @@ def other_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         return
     sheets = lookup(case.a.hardware), lookup(case.b.hardware)
     rows = case.kernels()
+    if any(is_host_timed(side.trace) for side in (case.a, case.b)):
+        rows = rows[(rows["kind"] != "copy").to_numpy(bool)]  # which are copies as well (see copies)
     for kind in rows["kind"].dropna().unique():
         mine = rows[(rows["kind"] == kind).to_numpy(bool)]
         yield _of_kind(case, str(kind), mine, sheets)
@@ -30,7 +33,8 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Data
     seen = words.percent(b / a) if a > 0 else "new"
     predicted, why = _predicted(kind, rows, sheets)
     near = predicted is not None and a > 0 and 0.5 < (b / a) / predicted < 2.0
-    where = f"{case.a.hardware} in {case.a.name}, {case.b.hardware} in {case.b.name}"
+    named = [side.computes_on if case.on_cpu else side.hardware for side in (case.a, case.b)]
+    where = f"{str(named[0])[:1].upper()}{str(named[0])[1:]} in {case.a.name}, {named[1]} in {case.b.name}"
     title = f"other hardware: {kind} kernels take {words.of_rows(case, rows)} ({seen}{f'; {why}' if near else ''})"
     sentences = [f"{where}.", *words.both(case, rows)]
     same_count = min(counts) > 0.9 * max(counts)

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterator
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
+from kernelscope.analysis.accounting.device_account import IDLE
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import Trace
 
 INPUT = (idle.FETCHING, idle.BETWEEN)
@@ -17,6 +18,8 @@ _SYNCHRONISES = re.compile(r"(?:Device|Stream|Event|Ctx)Synchronize")
 _READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
 _MORE_WAITS = 0.9  # a step
 _MOSTLY = 0.5  # share of the idle time that must begin while the host waits
+_AS_MANY = 0.02  # share by which numbers of kernels are the same
+_OWN_WORK = "see what the program does between launches: its stacks (with_stack=True of torch.profiler), or ranges of its own"
 _SYNCHRONISE = {
     "pytorch": "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
     "": "see what the host waits for, and wait for it once, when all is launched",
@@ -32,6 +35,25 @@ _LAUNCHES = {
     "tensorflow": "tf.function(jit_compile=True)",
     "": "fewer, larger kernels, CUDA graphs, and less work of the host between launches",
 }
+
+
+def on_other_processors(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """Nothing runs on the CPU of one side, or on the accelerator of the other: both are told as what they are."""
+    rows = case.left[(case.left["part"] == IDLE).to_numpy(bool)]
+    if case.on_cpu is None or rows.empty:
+        return
+    slow, _, _, _ = words.slower(case, rows)
+    a, b = (float(rows[f"{key}_ns"].sum()) for key in SIDES)
+    title = (
+        f"other hardware: nothing runs on {case.a.computes_on} in {case.a.name} for {words.ms(a)} {case.per},"
+        f" and on {case.b.computes_on} in {case.b.name} for {words.ms(b)}"
+    )
+    sentences = [
+        _busy(case).replace("The device is", "It is"),
+        *_where(rows, slow),
+        f"The first use of a device may be in it, which {case.side(case.on_cpu).name} does not have.",
+    ]
+    yield DeviceFinding("other hardware", title, _ids(rows), "medium", sentences, "use the device once before what is timed")
 
 
 def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -121,14 +143,26 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
         *_where(rows, slow),
         f"Kernels {case.per}: {words.count(launches['a'])} in {case.a.name}, {words.count(launches['b'])} in {case.b.name}.",
     ]
+    alone = _launches_nothing(rows, launches)
+    if alone:
+        sentences.append("As many kernels are launched on both sides, and most of the difference is time in which none is.")
     yield DeviceFinding(
         "host-bound",
         f"host-bound: the device idles for the host's own work{_longer(case, rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
-        "medium" if case.few else "high",
+        "medium" if case.few or alone else "high",
         sentences,
-        _of(case, slow, _LAUNCHES),
+        _OWN_WORK if alone else _of(case, slow, _LAUNCHES),
     )
+
+
+def _launches_nothing(rows: pd.DataFrame, launches: dict[str, float]) -> bool:
+    """Return whether both sides launch as many kernels, and most of the difference is time in which the host launches none."""
+    if abs(launches["a"] - launches["b"]) > _AS_MANY * max(launches.values()):
+        return False
+    own = rows[rows["cause"].isin((idle.PROGRAM, idle.UNSEEN, idle.RANGE)).to_numpy(bool)]
+    whole = float(rows["delta_ns"].sum())
+    return bool(whole) and float(own["delta_ns"].sum()) / whole > _MOSTLY
 
 
 def synchronisation(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -158,7 +192,7 @@ def allocating(case: DeviceCase) -> Iterator[DeviceFinding]:
 def _simple(case: DeviceCase, causes: Collection[str], cause: str, title: str, remedy: str) -> Iterator[DeviceFinding]:
     rows = case.idle(causes)
     slow, slower, _, faster = words.slower(case, rows)
-    sentences = [f"Per step: {words.of_rows(case, rows)}.", *_where(rows, slow)]
+    sentences = [f"{words.of_rows(case, rows)} {case.per}.", *_where(rows, slow)]
     yield DeviceFinding(cause, f"{title}{_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
 
 
@@ -207,4 +241,4 @@ def _mostly(rows: pd.DataFrame) -> str:
     return f", mostly in {_name(result.index[0])}" if len(result) else ""
 
 
-RULES = (waiting_for_input, waits_of_the_host, host_bound, synchronisation, compiling, allocating)
+RULES = (on_other_processors, waiting_for_input, waits_of_the_host, host_bound, synchronisation, compiling, allocating)

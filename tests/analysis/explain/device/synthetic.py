@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.explain.device import CaptureSide, explain
 from kernelscope.analysis.trace import Trace, conform
 
@@ -213,9 +214,9 @@ def recording(
     return trace
 
 
-def explained(a: Trace, b: Trace) -> dict[str, Any]:
-    """Return the explanation of two recordings, once it is sure that it adds up."""
-    said = explain(CaptureSide("first.json", a), CaptureSide("second.json", b))
+def explained(a: Trace, b: Trace, request: Request | None = None) -> dict[str, Any]:
+    """Return the explanation of two recordings, once it is sure that it adds up. request: what to take as steps."""
+    said = explain(CaptureSide("first.json", a), CaptureSide("second.json", b), request)
     delta = said["wall_delta_ns"]
     assert sum(row["delta_ns"] for row in said["rows"]) == delta
     assert sum(one["explains_ns"] for one in said["findings"]) + said["unexplained_ns"] == delta

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kernelscope.analysis.attribution.steps import parse
 from tests.analysis.explain.device.synthetic import (
     COPIES,
     LOADER,
@@ -213,6 +214,33 @@ def test_host_work_that_the_device_does_not_wait_for_is_no_cause():
 def test_loading_that_the_device_does_not_wait_for_is_no_cause():
     a, b = (of(*WORK, Host(us, operator=LOADING), Wait(), Host(300)) for us in (500, 7500))
     assert causes(explained(a, b)) == {}
+
+
+@pytest.mark.parametrize("steps", [None, "period"])
+@pytest.mark.parametrize("copies", [1, 3])
+def test_the_same_idle_time_has_one_cause_however_steps_are_found(steps, copies):
+    """The period of the kernels begins with any of them: what is copied for a step comes somewhere within it."""
+    plain = [replace(kernel, operator=None) for kernel in WORK]
+    a, b = (of(Host(us), *[Copy(300)] * copies, *plain, Wait(), steps=20) for us in (300, 5300))
+    assert_named(explained(a, b, parse(steps)), "input pipeline", 5.0)
+
+
+def test_idle_time_before_one_of_several_copies_within_a_period_is_none_of_the_loaders():
+    plain = [replace(kernel, operator=None) for kernel in WORK]
+    a, b = (of(Copy(300), *plain[:5], Wait(), Host(us), Copy(300), *plain[5:], Wait(), steps=20) for us in (300, 5300))
+    assert_named(explained(a, b, parse("period")), "host-bound", 5.0)
+
+
+def test_the_programs_own_time_is_not_surely_one_of_launches():
+    """As many kernels on both sides, and the device idles while none is launched."""
+    a, b = (after_wait(Host(us)) for us in (500, 4500))
+    found = assert_named(explained(a, b), "host-bound", 4.0)
+    assert found["confidence"] == "medium"
+    assert "CUDA graphs" not in found["remedy"]
+    small = [item for _ in range(200) for item in (Kernel("tiny", 5, operator="aten::add"), Host(20, operator="aten::add"))]
+    found = assert_named(explained(of(*small[:200], Wait()), of(*small, Wait())), "host-bound", 1.5, within=0.3)
+    assert found["confidence"] == "high"
+    assert "CUDA graphs" in found["remedy"]
 
 
 # --- noise ----------------------------------------------------------------------------------------------------------------------

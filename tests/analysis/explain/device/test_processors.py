@@ -1,0 +1,43 @@
+"""One side computes on the CPU, the other on an accelerator: that is said first, and nothing is told as if both had a device."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernelscope.reports import explanation
+from tests.analysis.explain.device.synthetic import Copy, Host, Kernel, Wait, assert_named, causes, explained, recording
+
+WORK = [Kernel(f"gemm_{number}", 1000, "gemm", operator="aten::mm") for number in range(10)]
+ON_CPU = [replace(kernel, us=5 * kernel.us, device="cpu", launched=False) for kernel in WORK]
+DEVICE = [Copy(3000, bytes=40_000_000), Wait(), Host(30_000, call="cudaDeviceSynchronize"), *WORK]
+
+
+def sides(hardware="NVIDIA A100-SXM4-40GB"):
+    cpu = recording(ON_CPU, 1, marked=False)
+    cpu.info["devices"] = []
+    return cpu, recording(DEVICE, 1, marked=False, hardware=hardware)
+
+
+def test_what_each_side_computes_on_is_said_first():
+    said = explained(*sides())
+    assert said["devices"] == "A computes on the CPU, B on cuda:0 (NVIDIA A100-SXM4-40GB)"
+    assert explanation.warnings(said)[0] == said["devices"]
+
+
+def test_nothing_is_told_as_if_both_had_a_device():
+    said = explained(*sides())
+    assert "synchronisation" not in causes(said)
+    assert causes(said)["copies between host and device"] == pytest.approx(3.0)
+    titles = [one["title"] for one in said["findings"]]
+    assert any("the CPU and needs none" in title for title in titles), titles
+    assert any("on the CPU in A" in title and "on cuda:0" in title for title in titles), titles
+    assert any("gemm kernels" in title and title.startswith("other hardware") for title in titles), titles
+
+
+@pytest.mark.parametrize("change", ["idle", "copies"])
+def test_two_accelerators_are_told_as_such(change):
+    more = {"idle": [Host(3000, call="cudaStreamSynchronize")], "copies": [Copy(3000, bytes=40_000_000)]}[change]
+    said = explained(recording([*WORK, Wait(), Host(300)]), recording([*more, *WORK, Wait(), Host(300)]))
+    assert said["devices"] is None
+    assert not any("CPU" in one["title"] for one in said["findings"])
+    assert_named(said, {"idle": "synchronisation", "copies": "copies between host and device"}[change], 3.0)
