@@ -24,7 +24,7 @@ def answer(result: Result) -> str:
     step_ns = max(int(result["step_ns"]), 1)
     whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else f"The recording covers {ms(step_ns)}"
     first = [f"{part['what']} {_share(part['ns'], step_ns)}" for part in result["parts"][:3] if part["ns"] >= 0.01 * step_ns]
-    where = f" on {result['hardware'] or result['device']}" if result["device"] != "cpu" else ""
+    where = f" on {result['hardware'] or result['device']}" if result["device"] not in ("cpu", "all") else ""
     advice = result["advice"]
     saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else " Nothing stands out to be saved."
     return f"{whole}{where}: {', '.join(first)}.{saved}"
@@ -43,8 +43,9 @@ def markdown(result: Result) -> str:
 
 # What a part of a step is drawn in; parts with one colour are of one nature
 _COLOURS = {
-    "computing": "computing", "in CUDA graphs": "computing", "communication alone": "moving", "copying alone": "moving",
-    "waiting for copies": "moving", "waiting for input": "input", "waiting for the host": "host", "dispatch and Python": "host",
+    "computing": "computing", "in CUDA graphs": "computing", "communication alone": "communicating", "copying alone": "moving",
+    "waiting for copies": "moved", "waiting for input": "input", "waiting for the host": "host", "dispatch and Python": "host",
+    "synchronisation": "synchronising",
 }  # fmt: skip
 _UNSEEN = "idle, unknown why"
 
@@ -137,7 +138,9 @@ def _details(one: Mapping[str, Any]) -> list[str]:
 
 
 def _sentence(remedy: str) -> str:
-    return f"{remedy[:1].upper()}{remedy[1:]}." if remedy[:1].islower() and " " in remedy.split("(")[0] else f"{remedy}."
+    first = remedy.partition(" ")[0]
+    plain = first.isalpha() and " " in remedy.split("(")[0]  # and no identifier, such as tf.function
+    return f"{remedy[:1].upper()}{remedy[1:]}." if plain else f"{remedy}."
 
 
 def _share(ns: float, step_ns: float) -> str:

@@ -162,7 +162,7 @@ def premises(result: Result) -> list[str]:
     found = [str(result["devices"])] if result.get("devices") else []
     if result.get("differs"):
         found.append(f"the work differs: {'; '.join(map(str, result['differs']))}")
-    return [printable(text, _SAID) for text in found]
+    return [printable(text, SENTENCE) for text in found]
 
 
 def warnings(result: Result) -> list[str]:

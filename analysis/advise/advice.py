@@ -106,5 +106,9 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     if subject.steps is None and subject.per != "a step":
         notes.append("nothing in the recording repeats as steps do: all of it counts, start-up included")
     if not subject.timeline:
-        notes.append("the recording holds totals only: idle time and what runs side by side are not in it")
+        idles = subject.trace.has_timeline()
+        notes.append(
+            "the device mostly idles in this recording, so only what it executes is looked at; `kernelscope breakdown` has the "
+            "whole time" if idles else "the recording holds totals only: idle time and what runs side by side are not in it"
+        )  # fmt: skip
     return notes

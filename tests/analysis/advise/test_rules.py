@@ -67,6 +67,9 @@ def test_few_long_gaps_are_no_launches():
     assert "record what the program does there" in first["remedy"]
 
 
+PINNED, PAGEABLE = "pinned to device", "pageable to device"
+
+
 def test_pageable_copies():
     first = advised(Copy(3000, memory="pageable to device"), *TUNED)["advice"][0]
     assert (first["topic"], first["saves_ns"]) == ("copies", pytest.approx(3e6, rel=0.01))
@@ -77,6 +80,14 @@ def test_pinned_copies_that_nothing_hides():
     first = advised(Copy(3000), *TUNED)["advice"][0]
     assert first["topic"] == "copies"
     assert "stream of its own" in first["remedy"]
+
+
+def test_computation_hides_no_more_copies_than_it_takes_itself():
+    computed = sum(item.us for item in TUNED if isinstance(item, Kernel)) * 1000
+    pinned, pageable = (advised(Copy(500_000, memory=memory), *TUNED)["advice"][0] for memory in (PINNED, PAGEABLE))
+    assert pinned["topic"] == pageable["topic"] == "copies"
+    assert pinned["saves_ns"] == pytest.approx(computed, rel=0.05)
+    assert pageable["saves_ns"] == pytest.approx(250e6 + computed, rel=0.05), "pinned memory is copied in half of the time"
 
 
 def test_exposed_communication():
