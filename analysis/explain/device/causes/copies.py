@@ -8,7 +8,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.accounting.device_account import COPY, is_host_timed
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import compiled, words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 BETWEEN = ("host to device", "device to host", "host to host", "unified memory")
@@ -21,6 +21,7 @@ _PIN = {
     "tensorflow": "tf.data.experimental.prefetch_to_device",
     "": "pinned memory, asynchronous copies on a stream of their own, and data that stays on the device",
 }
+_COMPILER = "see why compiled code copies: inputs that it writes to, and layouts at its edges (TORCH_LOGS=output_code)"
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
 
@@ -65,15 +66,28 @@ def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         rows = left[((left["part"] == COPY) & left["kind"].isin(kinds)).to_numpy(bool)]
         if rows.empty:
             continue
-        _, slower, _, faster = words.slower(case, rows)
+        slow, slower, _, faster = words.slower(case, rows)
+        operators = compiled.launched_in(case, "copies", kinds[0], slow)
         counts = {key: words.count(float(rows[f"{key}_count"].sum())) for key in SIDES}
         number = f"{counts['a']} {case.per} in {case.a.name}, {counts['b']} in {case.b.name}"
         sentences = [
             f"Per step: {number}; {words.of_rows(case, rows)} that nothing hides.",
             *_moved(case, rows),
+            *(
+                [f"Launched in {words.listed(f'{name} ({words.count(more)} more {case.per})' for name, more in operators)}."]
+                if operators
+                else []
+            ),
         ]
         title = f"{what} take longer in {slower} than in {faster}: {number}"
-        yield DeviceFinding("copies on the device", title, rows["row"].tolist(), "high", sentences, remedy)
+        yield DeviceFinding(
+            "copies on the device",
+            title,
+            rows["row"].tolist(),
+            "high",
+            sentences,
+            _COMPILER if operators and all(compiled.is_region(name) for name, _ in operators) else remedy,
+        )
 
 
 def _hidden_otherwise(case: DeviceCase, copies: pd.DataFrame) -> str | None:
