@@ -1,4 +1,4 @@
-"""Regions that a compiler made of a program: how many of them a step runs on each side, and in which operators work is launched."""
+"""Regions that a compiler made of a program: how many a step runs on each side, and in which operators work is launched."""
 
 from __future__ import annotations
 
