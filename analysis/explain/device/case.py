@@ -108,6 +108,12 @@ class DeviceCase:
         return self.a.hardware is None or self.b.hardware is None or self.a.hardware == self.b.hardware
 
     @property
+    def faster(self) -> str | None:
+        """The key of the side whose step is shorter; None where both are as long."""
+        delta = self.b.account.step_ns - self.a.account.step_ns
+        return None if not delta else "b" if delta < 0 else "a"
+
+    @property
     def per(self) -> str:
         """What times and counts are of: a step, or all of a capture without steps."""
         return "a step" if self.a.detected is not None and self.b.detected is not None else "in all"

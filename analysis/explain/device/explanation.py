@@ -13,7 +13,7 @@ from kernelscope.analysis.accounting.statistics import Difference
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
-from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
+from kernelscope.analysis.explain.device import account_rows, alignment, causes, compiled, words
 from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
@@ -283,7 +283,8 @@ def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
 
 
 def _notes(case: DeviceCase) -> list[str]:
-    notes = []
+    one_sided = compiled.note(case)
+    notes = [one_sided] if one_sided else []
     for side in (case.a, case.b):
         steps = f": {side.detected.sentence()}" if side.detected else ""
         where = f" on {side.hardware}" if side.hardware else ""

@@ -8,8 +8,9 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.accounting.device_account import COPY, is_host_timed
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import compiled, words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.causes import precision
 
 BETWEEN = ("host to device", "device to host", "host to host", "unified memory")
 _SAME = 0.1  # share within which durations and bytes are the same
@@ -21,6 +22,7 @@ _PIN = {
     "tensorflow": "tf.data.experimental.prefetch_to_device",
     "": "pinned memory, asynchronous copies on a stream of their own, and data that stays on the device",
 }
+_COMPILER = "see why compiled code copies: inputs that it writes to, and layouts at its edges (TORCH_LOGS=output_code)"
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
 
@@ -43,6 +45,7 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         *_moved(case, rows),
         *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
     ]
+    sentences = [*_of_narrower_types(case, rows), *sentences]
     if hidden is None and fills:
         sentences = ["Operators that copy or set memory are in it: they wait for one another.", *_operators(case), *sentences]
     what = "memcpy " + " and ".join(
@@ -65,15 +68,23 @@ def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         rows = left[((left["part"] == COPY) & left["kind"].isin(kinds)).to_numpy(bool)]
         if rows.empty:
             continue
-        _, slower, _, faster = words.slower(case, rows)
+        slow, slower, _, faster = words.slower(case, rows)
+        operators = compiled.launched_in(case, "copies", kinds[0], slow)
         counts = {key: words.count(float(rows[f"{key}_count"].sum())) for key in SIDES}
         number = f"{counts['a']} {case.per} in {case.a.name}, {counts['b']} in {case.b.name}"
         sentences = [
             f"Per step: {number}; {words.of_rows(case, rows)} that nothing hides.",
             *_moved(case, rows),
+            *(
+                [f"Launched in {words.listed(f'{name} ({words.count(more)} more {case.per})' for name, more in operators)}."]
+                if operators
+                else []
+            ),
         ]
         title = f"{what} take longer in {slower} than in {faster}: {number}"
-        yield DeviceFinding("copies on the device", title, rows["row"].tolist(), "high", sentences, remedy)
+        generated = operators and all(compiled.is_region(name) for name, _ in operators)
+        advice = _COMPILER if generated else remedy
+        yield DeviceFinding("copies on the device", title, rows["row"].tolist(), "high", sentences, advice)
 
 
 def _hidden_otherwise(case: DeviceCase, copies: pd.DataFrame) -> str | None:
@@ -140,7 +151,11 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
 def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
     """Return what to do, which is not to pin memory where that is pinned."""
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
-    if len(copies) and _pageable(copies, slow) == 0 and copies["name"].fillna("").str.contains("pinned", case=False).any():
+    if (
+        len(copies)
+        and _pageable(copies, slow) < _SAME_BYTES
+        and copies["name"].fillna("").str.contains("pinned", case=False).any()
+    ):
         return _OVERLAP
     return _PIN.get(str(case.side(slow).facts.get("framework")), _PIN[""])
 
@@ -155,6 +170,15 @@ def _pageable(copies: pd.DataFrame, key: str) -> float:
 def _durations(case: DeviceCase, rows: pd.DataFrame) -> str:
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     return words.change(case, float(copies["a_duration_ns"].sum()), float(copies["b_duration_ns"].sum()))
+
+
+def _of_narrower_types(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
+    """Return a sentence where the side that copies fewer bytes is the one that computes in narrower types."""
+    moved = {key: float(rows[f"{key}_bytes"].sum()) for key in SIDES}
+    narrow = precision.narrower(case.all_kernels())
+    if narrow is None or moved[narrow] >= (1 - _SAME) * moved["b" if narrow == "a" else "a"]:
+        return []
+    return [f"{precision.types(case, case.all_kernels())}; the narrower type takes fewer bytes."]
 
 
 def _moved(case: DeviceCase, rows: pd.DataFrame) -> list[str]:

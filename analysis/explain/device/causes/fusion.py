@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import compiled, words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 
 _OPTIMIZER = re.compile(r"(?i)multi_tensor|fused_?(?:adam|sgd|lamb|adagrad)|foreach|FusedOptimizer|distributed_adam")
@@ -29,13 +29,13 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
         return
     only = rows[((rows[f"{few}_count"] > 0) & (rows[f"{many}_count"] < 0.02 * rows[f"{few}_count"])).to_numpy(bool)]
     names = [str(name) for name in only["name"].dropna()]
-    optimizer, compiled = ([name for name in names if pattern.search(_plain(name))] for pattern in (_OPTIMIZER, _COMPILED))
-    if not optimizer and not compiled:
+    optimizer, generated = ([name for name in names if pattern.search(_plain(name))] for pattern in (_OPTIMIZER, _COMPILED))
+    if not optimizer and not generated:
         return
-    fuses = only["name"].isin([*optimizer, *compiled]).to_numpy(bool)
+    fuses = only["name"].isin([*optimizer, *generated]).to_numpy(bool)
     changed = small[_differs(small, few, many)]
     mine = pd.concat([changed, only[fuses]]).drop_duplicates("row")
-    what = " and ".join(["a fused optimizer"] * bool(optimizer) + ["fused (compiled) kernels"] * bool(compiled))
+    what = " and ".join(["a fused optimizer"] * bool(optimizer) + ["fused (compiled) kernels"] * bool(generated))
     removed, added = mine[mine["delta_ns"].to_numpy() < 0], mine[mine["delta_ns"].to_numpy() > 0]
     totals = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
     title = (
@@ -46,8 +46,10 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
         f"{words.of_rows(case, mine)} {case.per}: {words.ms(float(removed['delta_ns'].sum()))} of kernels that are fewer or gone,"
         f" +{words.ms(float(added['delta_ns'].sum()))} of others.",
         *words.both(case, mine),
+        *compiled.sentences(case),
     ]
-    remedy = "torch.optim with fused=True or foreach=True" if optimizer else "torch.compile the model"
+    remedy = compiled.remedy(case, many) or "torch.compile the model"
+    remedy = "torch.optim with fused=True or foreach=True" if optimizer else remedy
     yield DeviceFinding("fusion", title, mine["row"].tolist(), "high", sentences, remedy, structural=True)
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.accounting.device_account import IDLE
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import compiled, words
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.explain.device.compiled import in_steps
 
 INPUT = (idle.FETCHING, idle.BETWEEN)
 _SYNCHRONISES = re.compile(r"(?:Device|Stream|Event|Ctx)Synchronize")
@@ -115,21 +115,13 @@ def _waits(case: DeviceCase, key: str) -> float:
     trace, steps = case.side(key).trace, max(len(case.side(key).account.lengths), 1)
     calls = trace.calls
     names = [name for name in calls["name"].cat.categories if _SYNCHRONISES.search(str(name))]
-    return float(_in_steps(calls[calls["name"].isin(names).to_numpy(bool)], trace).sum()) / steps
+    return float(in_steps(calls[calls["name"].isin(names).to_numpy(bool)], trace).sum()) / steps
 
 
 def _reads(case: DeviceCase, key: str) -> float:
     trace, steps = case.side(key).trace, max(len(case.side(key).account.lengths), 1)
     operators = trace.operators
-    return float(_in_steps(operators[operators["name"].isin(_READING).to_numpy(bool)], trace).sum()) / steps
-
-
-def _in_steps(rows: pd.DataFrame, trace: Trace) -> pd.Series[bool]:
-    """Return which rows begin between the first measured step's start and the last one's end."""
-    steps = trace.steps[~trace.steps["warmup"]]
-    if steps.empty:
-        return pd.Series(True, index=rows.index, dtype=bool)
-    return rows["start_ns"].between(steps["start_ns"].min(), steps["end_ns"].max())
+    return float(in_steps(operators[operators["name"].isin(_READING).to_numpy(bool)], trace).sum()) / steps
 
 
 def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -143,6 +135,7 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
         *_where(rows, slow),
         f"Kernels {case.per}: {words.count(launches['a'])} in {case.a.name}, {words.count(launches['b'])} in {case.b.name}.",
     ]
+    sentences += compiled.sentences(case)
     alone = _launches_nothing(rows, launches)
     if alone:
         sentences.append("As many kernels are launched on both sides, and most of the difference is time in which none is.")
@@ -152,7 +145,7 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
         _ids(rows),
         "medium" if case.few or alone else "high",
         sentences,
-        _OWN_WORK if alone else _of(case, slow, _LAUNCHES),
+        compiled.remedy(case, slow) or (_OWN_WORK if alone else _of(case, slow, _LAUNCHES)),
     )
 
 

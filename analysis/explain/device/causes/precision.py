@@ -10,6 +10,8 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import MAIN, SIDES, DeviceCase, DeviceFinding
 
 _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
+_NARROW = ("f16", "bf16")
+_APART = 0.3  # by which their shares of the time must differ
 _MOST = 0.5  # share of the main kernels' time that one type must have
 _AS_MANY = 0.7  # of the kernels on one side, on the other
 _CONVERT = ("layout", "cast", "copy")  # kernels that come with another type
@@ -70,6 +72,33 @@ def _type(rows: pd.DataFrame, key: str) -> str | None:
     if not len(times) or not whole or float(times.max()) < _MOST * whole:
         return None
     return str(times.idxmax())
+
+
+def narrower(kernels: pd.DataFrame) -> str | None:
+    """Return the key of the side that computes much more in 16-bit types, by the time of all kernels whose names tell theirs."""
+    shares = {key: _narrow(kernels, key) for key in SIDES}
+    apart = shares["b"] - shares["a"]
+    return None if abs(apart) < _APART else "b" if apart > 0 else "a"
+
+
+def types(case: DeviceCase, kernels: pd.DataFrame) -> str:
+    """Return in words in which types kernels compute on each side, and by which kernel that is seen."""
+    texts: list[str] = []
+    for key in (narrower(kernels) or "a", "a" if narrower(kernels) == "b" else "b"):
+        rows = kernels.dropna(subset=[f"{key}_dtype"])
+        rows = rows[rows[f"{key}_dtype"].isin(_NARROW).to_numpy(bool)] if not texts else rows
+        first = rows.sort_values(f"{key}_ns", ascending=False, kind="stable").iloc[0]
+        texts.append(
+            f"{case.side(key).name} {'in' if texts else 'computes in'} {first[f'{key}_dtype']} ({words.kernel(first['name'])})"
+        )
+    return ", ".join(texts)
+
+
+def _narrow(kernels: pd.DataFrame, key: str) -> float:
+    """Return the share of 16-bit types in the time of a side's kernels of known type."""
+    times = kernels.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
+    whole = float(times.sum())
+    return float(times.reindex(list(_NARROW)).fillna(0).sum()) / whole if whole else 0.0
 
 
 RULES = (other_types, partly)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.causes import precision
 
 _MORE = "leave out what the step does not need; see which operators they are of with `breakdown --by operator`"
+_FASTER = "they are of the faster side, and may be why it is: `breakdown --by operator` says which operators they are of"
+_INPUT = "they take the place of the host's loading: weigh them against what the device waits for input on the other side"
+INPUT = "input"  # no kind of kernel, but a use of it
+_OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
 _LONGER = "see their shapes and grids with `breakdown --by kernel`: larger problems, or another implementation"
 
 
@@ -18,7 +24,8 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
     rows = case.kernels()
     sums = rows.groupby("kind")["delta_ns"].sum()
     moved = sums.reindex(CONVOLUTIONS).fillna(0)
-    families = rows["name"].map(_in_place_of(case)).astype("string").fillna(rows["kind"]).fillna("unknown")
+    given = rows["kind"].where(~_prepares_input(rows), INPUT)
+    families = rows["name"].map(_in_place_of(case)).astype("string").where(~_prepares_input(rows)).fillna(given).fillna("unknown")
     if (moved >= 0).all() or (moved <= 0).all():
         families = families.replace(dict.fromkeys(CONVOLUTIONS, "convolution"))
     kinds = rows.groupby(families)["delta_ns"].sum().abs().sort_values(ascending=False)
@@ -46,7 +53,11 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     counts = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
     slow, slower, fast, faster = words.slower(case, mine)
     more = counts[slow] > 1.02 * counts[fast] + 0.5
-    name = {"unknown": "kernels of unknown kind", "small": "elementwise and other small kernels"}.get(kind, f"{kind} kernels")
+    name = {
+        "unknown": "kernels of unknown kind",
+        "small": "elementwise and other small kernels",
+        INPUT: "kernels that prepare input on the device",
+    }.get(kind, f"{kind} kernels")
     named = words.kernel(mine.sort_values("delta_ns", key=lambda delta: -delta.abs())["name"].iloc[0])
     if counts[fast]:
         both = f"{words.of_rows(case, mine)}, {words.count(counts['a'])} and {words.count(counts['b'])} {case.per}"
@@ -55,7 +66,16 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
         time = words.ms(float(mine[f"{slow}_ns"].sum()))
         title = f"only {slower} has {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
     cause = f"more {name}" if more else f"slower {name}"
-    return DeviceFinding(cause, title, mine["row"].tolist(), "medium", words.both(case, mine), _MORE if more else _LONGER)
+    sentences = words.both(case, mine)
+    if kind == "unknown" and precision.narrower(mine) is not None:
+        sentences.append(f"{precision.types(case, mine)}.")
+    remedy = _INPUT if kind == INPUT else _LONGER if not more else _FASTER if case.faster == slow else _MORE
+    return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
+
+
+def _prepares_input(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Return which kernels are of a library that decodes and augments batches on the device."""
+    return rows["name"].fillna("").str.contains(_OF_INPUT).astype(bool)
 
 
 RULES = (by_kind,)
