@@ -9,7 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.accounting.device_account import IDLE
-from kernelscope.analysis.explain.device import compiled, words
+from kernelscope.analysis.explain.device import compiled, host_functions, words
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.compiled import in_steps
 
@@ -20,6 +20,7 @@ _MORE_WAITS = 0.9  # a step
 _MOSTLY = 0.5  # share of the idle time that must begin while the host waits
 _AS_MANY = 0.02  # share by which numbers of kernels are the same
 _OWN_WORK = "see what the program does between launches: its stacks (with_stack=True of torch.profiler), or ranges of its own"
+_THAT_CODE = "make these functions quicker, or run them ahead of the step: on other threads or processes, or on the device"
 _SYNCHRONISE = {
     "pytorch": "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
     "": "see what the host waits for, and wait for it once, when all is launched",
@@ -64,6 +65,7 @@ def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
     guessed = between > 0.5 * float(rows["delta_ns"].abs().sum())
     sentences = [
         f"The device idles while it waits for its next batch: {words.of_rows(case, rows)} {case.per}.",
+        *host_functions.sentences(case, float(rows["delta_ns"].sum())),
         _busy(case),
         *_where(rows, slow),
     ]
@@ -129,7 +131,9 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
     rows = case.idle(PACE)
     slow, slower, _, faster = words.slower(case, rows)
     launches = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in ("a", "b")}
+    functions = host_functions.sentences(case, float(rows["delta_ns"].sum()))
     sentences = [
+        *functions,
         f"The device idles while the host works: {words.of_rows(case, rows)} {case.per}.",
         _busy(case),
         *_where(rows, slow),
@@ -145,7 +149,7 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
         _ids(rows),
         "medium" if case.few or alone else "high",
         sentences,
-        compiled.remedy(case, slow) or (_OWN_WORK if alone else _of(case, slow, _LAUNCHES)),
+        compiled.remedy(case, slow) or (_THAT_CODE if functions else _OWN_WORK if alone else _of(case, slow, _LAUNCHES)),
     )
 
 
