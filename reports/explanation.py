@@ -107,8 +107,7 @@ def title(result: Result) -> str:
 def answer(result: Result) -> str:
     """Return in one sentence which side is slower, by how much, and how sure that is."""
     a, b = names(result)
-    delta = int(result["wall_delta_ns"])
-    shown = scale(result)
+    delta, shown = total(result), scale(result)
     if result.get("significant") is False and "hidden" in result and result["findings"]:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
         ends = _interval(result, shown, False)

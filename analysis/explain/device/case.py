@@ -35,6 +35,8 @@ OWN_NOISE = 0.03  # of the rows' own time
 IDLE_NOISE = 0.10
 HOST_NOISE = 0.15  # of idle time for the host's own pace, which differs from machine to machine and day to day
 STEP_NOISE = 0.03  # of the step, for what is no kernel
+ONE_STEP_PACE = 0.08  # of the step, for the host's own pace in captures of one step, which tell nothing of how it varies
+ONE_STEP_LEAST = 0.05  # of the step or of the difference of the steps, for any cause of such captures
 ONE_STEP_NOISE = 0.05  # of the step, for idle time where too few steps say how it varies
 _SURE = 2.0  # standard errors by which the share of steps that stall must differ
 FEW = 4  # steps below which their differences tell little of those to come
@@ -161,10 +163,16 @@ class DeviceCase:
             pace = bool(rows["cause"].isin(PACE).any())
             share = HOST_NOISE if pace else IDLE_NOISE if idle else OWN_NOISE
             least = max(of_step * self.step_ns, share * own)
-        if delta <= least:
+        if delta <= max(least, self._least_of_one(rows) if off is None else 0.0):
             return False
         sure = off is None or delta > off or self._is_the_difference(rows)
         return sure or self._outranks(rows) or (idle and self._stalls_more(rows))
+
+    def _least_of_one(self, rows: pd.DataFrame) -> float:
+        """Return what rows must differ by, at least, where each side is one step: nothing tells how they vary."""
+        apart = abs(self.b.account.step_ns - self.a.account.step_ns)
+        pace = ONE_STEP_PACE * self.step_ns if bool(rows["cause"].isin(PACE).any()) else 0.0
+        return max(pace, min(ONE_STEP_LEAST * self.step_ns, ONE_STEP_LEAST * apart))
 
     def _is_the_difference(self, rows: pd.DataFrame) -> bool:
         """Return whether the steps differ for sure, and by what these rows differ: parts that trade time vary more than steps."""

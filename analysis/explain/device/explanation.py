@@ -115,7 +115,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "a": _side(a), "b": _side(b),
         "wall_delta_ns": delta,
         "wall_interval_ns": list(interval) if interval else None,
-        "significant": difference.significant,
+        "significant": difference.significant if findings or not _alike(case) else False,
         "floor_ns": difference.detection_limit_ns,
         "to_resolve": again.OF_CAPTURES,
         "instrumentation_ns": 0,
@@ -216,10 +216,15 @@ def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | N
         return "both sides are the same recording", "name two different ones"
     if findings:
         return None, None
-    delta = abs(b.account.step_ns - a.account.step_ns)
-    if delta < _SMALLEST * min(a.account.step_ns, b.account.step_ns):
+    if _alike(case):
         return "the steps differ by less than two runs of one program do, and so does each part of them", None
     return _too_little(case), again.OF_CAPTURES
+
+
+def _alike(case: DeviceCase) -> bool:
+    """Return whether the steps differ by less than two runs of one program do."""
+    steps = case.a.account.step_ns, case.b.account.step_ns
+    return max(steps) - min(steps) < _SMALLEST * min(steps)
 
 
 def _too_little(case: DeviceCase) -> str:
