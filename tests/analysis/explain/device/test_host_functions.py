@@ -22,7 +22,7 @@ def said(result):
 def test_the_function_that_takes_longer_is_named_with_its_times():
     result = explained(preparing(2000), preparing(9000))
     assert result["findings"][0]["cause"] == "host-bound"
-    assert "Meanwhile the host is in video.py preprocess (2 ms in A, 9 ms in B)." in said(result)
+    assert "Meanwhile the host is in video.py preprocess (2.00 ms in A, 9.00 ms in B)." in said(result)
     assert "make these functions quicker" in result["findings"][0]["remedy"]
 
 
