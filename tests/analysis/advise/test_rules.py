@@ -79,6 +79,32 @@ def test_pinned_copies_that_nothing_hides():
     assert "stream of its own" in first["remedy"]
 
 
+def test_computation_hides_no_more_copies_than_it_lasts():
+    found = advised(Copy(9000), *TUNED[:4])["advice"][0]
+    assert found["saves_ns"] == pytest.approx(4e6, rel=0.01)
+    assert "behind 4.00 ms of computation at most" in found["estimate"]
+    most = advised(Copy(9000), TUNED[0])["advice"][0]
+    assert most["saves_ns"] == pytest.approx(4.5e6, rel=0.01), "half of the bytes: nothing else is left"
+    assert "fewer bytes" in most["remedy"]
+
+
+def test_computation_that_hides_copies_already_hides_no_more():
+    found = advised(Copy(8000), Copy(4000, stream=COPIES), *TUNED[:4])["advice"][0]
+    assert "fewer bytes" in found["remedy"]
+    assert "no computation is left" in found["estimate"]
+
+
+def test_pinning_saves_what_the_host_link_can():
+    link = 0.9 * 16e9 * 16 * 128 / 130 / 8 / 1e9  # GB/s that copies reach on the A100's PCIe 4 x16
+    slow = advised(Copy(8000, memory="pageable to device", bytes=80_000_000), TUNED[0])["advice"][0]
+    assert slow["saves_ns"] == pytest.approx(8e6 - 80e6 / link + 1e6, rel=0.01)
+    assert "PCIe 4 x16" in slow["estimate"]
+    fast = advised(Copy(3000, memory="pageable to device", bytes=85_000_000), TUNED[0])["advice"][0]
+    assert fast["saves_ns"] == pytest.approx(1e6, rel=0.01), "as fast as pinned ones: only hiding is left"
+    unknown = advised(Copy(8000, memory="pageable to device"), TUNED[0], hardware="a device of nobody's")["advice"][0]
+    assert unknown["saves_ns"] == pytest.approx((8 * (1 - 1 / 2.3) + 1) * 1e6, rel=0.01)
+
+
 def test_exposed_communication():
     step = [*TUNED, Wait(), Kernel("ncclDevKernel_AllReduce", 4000, "communication", stream=NETWORK), Wait()]
     assert topics(advised(*step))["communication"] > 0
