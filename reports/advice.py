@@ -11,9 +11,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.reports import text
 
 MOST = 3  # pieces of advice that are told in full; the others have a line each
+_START = 20  # times the kernels' time: a recording that lasts longer is mostly the program's start
 _BAR = 36  # columns of the longest bar
 
 Result = Mapping[str, Any]
@@ -22,12 +24,28 @@ Result = Mapping[str, Any]
 def answer(result: Result) -> str:
     """Return in one sentence how long a step takes, what it does most of that time, and what can be saved."""
     step_ns = max(int(result["step_ns"]), 1)
-    whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else f"The recording covers {ms(step_ns)}"
     first = [f"{part['what']} {_share(part['ns'], step_ns)}" for part in result["parts"][:3] if part["ns"] >= 0.01 * step_ns]
-    where = f" on {result['hardware'] or result['device']}" if result["device"] != "cpu" else ""
     advice = result["advice"]
     saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else " Nothing stands out to be saved."
-    return f"{whole}{where}: {', '.join(first)}.{saved}"
+    recorded_ns = result.get("recorded_ns")
+    if recorded_ns and recorded_ns > _START * step_ns:
+        more = saved if advice else " Record more steps to get advice on them."
+        return f"Mostly start-up: kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded{_on(result)}.{more}"
+    if recorded_ns:
+        whole = f"Kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded"
+    else:
+        whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else f"The recording covers {ms(step_ns)}"
+    return f"{whole}{_on(result)}: {', '.join(first)}.{saved}"
+
+
+def _on(result: Result) -> str:
+    """Return where it ran; empty for the host, and where devices are taken as one and have no name."""
+    named = result["hardware"] or result["device"]
+    return "" if result["device"] == "cpu" or named == ALL else f" on {named}"
+
+
+def _long(ns: float) -> str:
+    return f"{ns / 1e9:,.2f} s" if ns >= 1e9 else ms(ns)
 
 
 def markdown(result: Result) -> str:

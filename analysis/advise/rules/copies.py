@@ -22,8 +22,8 @@ _BESIDE = {
     "": "copy the next batch on another stream while this one computes; send smaller types and convert on the device",
 }
 _FEWER = {
-    "pytorch": "send fewer bytes: uint8 or half precision, converted on the device; keep what each step sends again on the device",
-    "": "send fewer bytes: smaller types, converted on the device; keep what each step sends again on the device",
+    "pytorch": "send fewer bytes: uint8 or half precision, converted on the device; keep there what each step sends again",
+    "": "send fewer bytes: smaller types, converted on the device; keep there what each step sends again",
 }
 _LINK = "https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/"
 _REACHED = 0.9  # of the data sheet's host link: pinned copies reach 57.2 of 63.0 GB/s (H100, PCIe 5) and 27.7 of 31.5 (PCIe 4)
@@ -83,7 +83,7 @@ def _pinning(subject: Subject, rows: pd.DataFrame) -> tuple[float, str]:
         lasts = moved / (_REACHED * link) * 1e9 + rows["count"].to_numpy(float) * _START
         ratio = np.minimum(lasts / np.maximum(took, 1), 1)
         said = (
-            f"pinned memory, which reaches some {_REACHED:.0%} of the {link / 1e9:.1f} GB/s of {sheet.host_link if sheet else ''} "
+            f"pinned memory, which reaches {_REACHED:.0%} of the {link / 1e9:.1f} GB/s of {sheet.host_link if sheet else ''} "
             f"(data sheet; a slower slot gives less), where these reach {moved.sum() / took.sum():.1f} GB/s"
         )
     return float((rows["time_ns"].to_numpy(float) * (1 - ratio)).sum()), said

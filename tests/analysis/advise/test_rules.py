@@ -6,6 +6,7 @@ import pytest
 
 from kernelscope.analysis.advise import advice
 from kernelscope.analysis.advise.subject import of_trace
+from kernelscope.reports.advice import answer
 from tests.analysis.explain.device.synthetic import COPIES, NETWORK, Copy, Host, Kernel, Wait, Within, recording
 
 TUNED = [
@@ -202,3 +203,32 @@ def test_recomputation():
 def test_what_two_rules_see_is_said_once():
     waits = [Within("DataLoader.__next__", (Host(5000),)), *TUNED, Wait()]
     assert list(topics(advised(*waits))) == ["input pipeline"]
+
+
+# --- recordings without steps ---------------------------------------------------------------------------------------------------
+
+
+def _plain():
+    return [replace(one, name=f"sgemm_{number}", dtype="f32", operator=None) for number, one in enumerate(TUNED)]
+
+
+def test_a_start_up_of_seconds_gets_no_advice_on_its_kernels():
+    result = advised(*_plain(), steps=1, marked=False, before=[Kernel("first", 10), Host(3_000_000, call="cudaFree")])
+    assert result["advice"] == []
+    assert result["recorded_ns"] == pytest.approx(3.01e9, rel=0.01)
+    assert answer(result).startswith("Mostly start-up: kernels take 10.0 ms of the 3.02 s recorded on NVIDIA A100")
+    assert "totals only" not in " ".join(result["notes"])
+    assert "its kernels alone are counted" in " ".join(result["notes"])
+
+
+def test_a_recording_of_work_is_no_start_up():
+    result = advised(*_plain(), steps=1, marked=False)
+    assert result["recorded_ns"] is None
+    assert "mixed precision" in topics(result)
+    assert answer(result).startswith("The recording covers 10.0 ms on NVIDIA A100")
+
+
+def test_devices_that_are_taken_as_one_have_no_name():
+    result = {**advised(*TUNED), "device": "all", "hardware": None}
+    assert answer(result).startswith("A step takes 10.0 ms: computing")
+    assert answer({**result, "hardware": "TITAN V"}).startswith("A step takes 10.0 ms on TITAN V:")
