@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from kernelscope.reports import text
 MOST = 3  # pieces of advice that are told in full; the others have a line each
 _START = 20  # times the kernels' time: a recording that lasts longer is mostly the program's start
 _BAR = 36  # columns of the longest bar
+
+_WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")  # of English
 
 Result = Mapping[str, Any]
 
@@ -155,7 +158,9 @@ def _details(one: Mapping[str, Any]) -> list[str]:
 
 
 def _sentence(remedy: str) -> str:
-    return f"{remedy[:1].upper()}{remedy[1:]}." if remedy[:1].islower() and " " in remedy.split("(")[0] else f"{remedy}."
+    """Return a remedy as a sentence; names of programs (tf.function, jax_debug_nans) stay as they are written."""
+    first = remedy.split(" ")[0].rstrip(",:;")
+    return f"{remedy[:1].upper()}{remedy[1:]}." if " " in remedy and _WORD.fullmatch(first) else f"{remedy}."
 
 
 def _share(ns: float, step_ns: float) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import ALL, COMPUTE, IDLE, KERNELS, account, is_host_timed
 from kernelscope.analysis.advise import host_account
+from kernelscope.analysis.advise.compiled import is_compiled
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
@@ -55,6 +56,22 @@ class Subject:
     def framework(self) -> str:
         """The framework; empty where it is not known."""
         return str(self.facts.get("framework") or self.trace.info.get("framework") or "")
+
+    @property
+    def kinds(self) -> list[str]:
+        """What a remedy may be written for, the most special first: "" is for any program."""
+        name = self.framework
+        family, _, backend = name.partition("-")
+        names = [one for one in dict.fromkeys((name, family, backend)) if one]
+        if "tensorflow" in names and self._is_version_1():
+            names.insert(names.index("tensorflow"), "tensorflow 1")
+        compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) else []
+        return [*compiled, *names, ""]
+
+    def _is_version_1(self) -> bool:
+        """Whether TensorFlow is of version 1, whose programs run a graph by session.run."""
+        version = (self.trace.info.get("versions") or {}).get("tensorflow") or ""
+        return (self.trace.info.get("source") or {}).get("format") == "tensorflow-timeline" or str(version).startswith("1.")
 
     @property
     def on_host(self) -> bool:

@@ -43,7 +43,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy, or memory that is set (operation "set")."""
+    """A copy, or memory that is set (operation "set"). operator: what the thread is in while it launches it."""
 
     us: float
     operation: str = "host to device"
@@ -51,6 +51,7 @@ class Copy:
     bytes: int = 1_000_000
     stream: int = COMPUTE
     thread: int = LOOP
+    operator: str | None = None
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,12 @@ class _Recorder:
             self._spent("operators", item.operator, begun, thread=item.thread)
 
     def _copy(self, item: Copy) -> None:
+        begun = self.now
         row = self._launched(item, "cudaMemcpyAsync", "cuda:0", self.noise.of(item.us, self.noise.kernels))
         told = {key: getattr(item, key) for key in ("operation", "memory", "bytes")}
         self.rows["copies"].append({**row, **told, "duration_ns": row["end_ns"] - row["start_ns"], "count": 1})
+        if item.operator is not None:
+            self._spent("operators", item.operator, begun, thread=item.thread)
 
     def _graph(self, item: Graph) -> None:
         stood = Kernel("", item.us)
