@@ -15,11 +15,13 @@ from rich.text import Text
 from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.reports import text
 
-MOST = 3  # pieces of advice that are told in full; the others have a line each
+MOST = 3  # pieces of advice that are told in full; of the others only what to do
 _START = 20  # times the kernels' time: a recording that lasts longer is mostly the program's start
 _BAR = 36  # columns of the longest bar
 
 _WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")  # of English
+
+_NOT_LETTERS = re.compile("[^a-z]+")
 
 Result = Mapping[str, Any]
 
@@ -62,14 +64,6 @@ def markdown(result: Result) -> str:
     return "\n".join([*lines, "", *(f"- {text.markdown(note)}" for note in result["notes"])]).rstrip() + "\n"
 
 
-# What a part of a step is drawn in; parts with one colour are of one nature
-_COLOURS = {
-    "computing": "computing", "in CUDA graphs": "computing", "communication alone": "moving", "copying alone": "moving",
-    "waiting for copies": "moving", "waiting for input": "input", "waiting for the host": "host", "dispatch and Python": "host",
-}  # fmt: skip
-_UNSEEN = "idle, unknown why"
-
-
 @dataclass(frozen=True)
 class Page:
     """What a page shows of it. first: pieces of advice told at once; more: the others. alternative: the bar, in words."""
@@ -91,7 +85,7 @@ def page(result: Result) -> Page:
             "time": ms(part["ns"]),
             "share": _share(part["ns"], step_ns),
             "width": 100 * part["ns"] / step_ns,
-            "colour": "unseen" if part["what"] == _UNSEEN else _COLOURS.get(part["what"], "stalled"),
+            "colour": f"part-{_NOT_LETTERS.sub('-', part['what'].lower())}",  # a class of style.css
         }
         for part in result["parts"]
     ]
@@ -126,13 +120,11 @@ class Shown:
 
     def _advice(self) -> Iterator[Any]:
         advice = self._result["advice"]
-        for number, one in enumerate(advice[:MOST], start=1):
+        for number, one in enumerate(advice, start=1):
             yield Text.assemble((f"{number}. ", "bold"), (_printable(_title(one)) + ".", "bold"))
             yield Padding(Text(_printable(_sentence(one["remedy"]))), (0, 0, 0, 3))
-            for detail in _details(one):
+            for detail in _details(one) if number <= MOST else []:
                 yield Padding(Text(_printable(detail), style="dim"), (0, 0, 0, 3))
-        for number, one in enumerate(advice[MOST:], start=MOST + 1):
-            yield Text(_printable(f"{number}. {_title(one)}: {one['remedy']}."))
         if advice:
             yield Text()
 

@@ -28,6 +28,7 @@ _IDLE = {
 }  # fmt: skip
 _HOST = "waiting for the host"
 _OVERHEAD = "dispatch and Python"
+PARTS = tuple(dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD]))  # what a step's time can be
 
 
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
