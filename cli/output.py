@@ -15,6 +15,7 @@ from rich.console import Console
 from kernelscope.reports import advice, comparison_tables, tables, terminal
 from kernelscope.reports.renderers import RENDERERS, to_csv
 from kernelscope.reports.table import Table, of_rows
+from kernelscope.reports.trimmed import Trimmed
 from kernelscope.tracer.outside.errors import InputError
 
 _ELSEWHERE = 120  # columns of what is written into a file or pipe
@@ -104,7 +105,7 @@ def write_explanation(result: Mapping[str, Any], form: str) -> None:
 def write_advice(result: Mapping[str, Any], form: str) -> None:
     """Write advice (the result of analysis.advise) to stdout: as a table, as Markdown or as JSON."""
     if form == "table":
-        _print(advice.Shown(result))
+        _print(Trimmed(advice.Shown(result)))
     else:
         sys.stdout.write(tables.to_json(dict(result)) if form == "json" else advice.markdown(result))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.reports import text
 
-MOST = 3  # pieces of advice that are told in full; the others have a line each
+MOST = 3  # pieces of advice that are told in full; of the others only what to do
+_START = 20  # times the kernels' time: a recording that lasts longer is mostly the program's start
 _BAR = 36  # columns of the longest bar
+
+_WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")  # of English
+
+_NOT_LETTERS = re.compile("[^a-z]+")
 
 Result = Mapping[str, Any]
 
@@ -22,12 +29,28 @@ Result = Mapping[str, Any]
 def answer(result: Result) -> str:
     """Return in one sentence how long a step takes, what it does most of that time, and what can be saved."""
     step_ns = max(int(result["step_ns"]), 1)
-    whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else f"The recording covers {ms(step_ns)}"
     first = [f"{part['what']} {_share(part['ns'], step_ns)}" for part in result["parts"][:3] if part["ns"] >= 0.01 * step_ns]
-    where = f" on {result['hardware'] or result['device']}" if result["device"] not in ("cpu", "all") else ""
     advice = result["advice"]
     saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else " Nothing stands out to be saved."
-    return f"{whole}{where}: {', '.join(first)}.{saved}"
+    recorded_ns = result.get("recorded_ns")
+    if recorded_ns and recorded_ns > _START * step_ns:
+        more = saved if advice else " Record more steps to get advice on them."
+        return f"Mostly start-up: kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded{_on(result)}.{more}"
+    if recorded_ns:
+        whole = f"Kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded"
+    else:
+        whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else f"The recording covers {ms(step_ns)}"
+    return f"{whole}{_on(result)}: {', '.join(first)}.{saved}"
+
+
+def _on(result: Result) -> str:
+    """Return where it ran; empty for the host, and where devices are taken as one and have no name."""
+    named = result["hardware"] or result["device"]
+    return "" if result["device"] == "cpu" or named == ALL else f" on {named}"
+
+
+def _long(ns: float) -> str:
+    return f"{ns / 1e9:,.2f} s" if ns >= 1e9 else ms(ns)
 
 
 def markdown(result: Result) -> str:
@@ -39,15 +62,6 @@ def markdown(result: Result) -> str:
     lines += ["", "| time | share | what |", "| ---: | ---: | --- |"]
     lines += [f"| {ms(part['ns'])} | {_share(part['ns'], result['step_ns'])} | {part['what']} |" for part in result["parts"]]
     return "\n".join([*lines, "", *(f"- {text.markdown(note)}" for note in result["notes"])]).rstrip() + "\n"
-
-
-# What a part of a step is drawn in; parts with one colour are of one nature
-_COLOURS = {
-    "computing": "computing", "in CUDA graphs": "computing", "communication alone": "communicating", "copying alone": "moving",
-    "waiting for copies": "moved", "waiting for input": "input", "waiting for the host": "host", "dispatch and Python": "host",
-    "synchronisation": "synchronising",
-}  # fmt: skip
-_UNSEEN = "idle, unknown why"
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,7 @@ def page(result: Result) -> Page:
             "time": ms(part["ns"]),
             "share": _share(part["ns"], step_ns),
             "width": 100 * part["ns"] / step_ns,
-            "colour": "unseen" if part["what"] == _UNSEEN else _COLOURS.get(part["what"], "stalled"),
+            "colour": f"part-{_NOT_LETTERS.sub('-', part['what'].lower())}",  # a class of style.css
         }
         for part in result["parts"]
     ]
@@ -106,13 +120,11 @@ class Shown:
 
     def _advice(self) -> Iterator[Any]:
         advice = self._result["advice"]
-        for number, one in enumerate(advice[:MOST], start=1):
+        for number, one in enumerate(advice, start=1):
             yield Text.assemble((f"{number}. ", "bold"), (_printable(_title(one)) + ".", "bold"))
             yield Padding(Text(_printable(_sentence(one["remedy"]))), (0, 0, 0, 3))
-            for detail in _details(one):
+            for detail in _details(one) if number <= MOST else []:
                 yield Padding(Text(_printable(detail), style="dim"), (0, 0, 0, 3))
-        for number, one in enumerate(advice[MOST:], start=MOST + 1):
-            yield Text(_printable(f"{number}. {_title(one)}: {one['remedy']}."))
         if advice:
             yield Text()
 
@@ -138,9 +150,9 @@ def _details(one: Mapping[str, Any]) -> list[str]:
 
 
 def _sentence(remedy: str) -> str:
-    first = remedy.partition(" ")[0]
-    plain = first.isalpha() and " " in remedy.split("(")[0]  # and no identifier, such as tf.function
-    return f"{remedy[:1].upper()}{remedy[1:]}." if plain else f"{remedy}."
+    """Return a remedy as a sentence; names of programs (tf.function, jax_debug_nans) stay as they are written."""
+    first = remedy.split(" ")[0].rstrip(",:;")
+    return f"{remedy[:1].upper()}{remedy[1:]}." if " " in remedy and _WORD.fullmatch(first) else f"{remedy}."
 
 
 def _share(ns: float, step_ns: float) -> str:

@@ -11,13 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.reports import advice, text
+from kernelscope.reports.trimmed import Trimmed
 
 MOST = 5  # rows of each table
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows, batch: int | None) -> Group:
+def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows, batch: int | None) -> Trimmed:
     """Return what is said of a run.
 
     result: its advice (analysis.advise). layers, kernels: rows of name, time_ns and count per step, the longest first. batch:
@@ -27,12 +28,8 @@ def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows, batch: int | N
     rate = f"{batch * 1e9 / max(step_ns, 1):,.0f} samples/s at {batch} a step" if batch else None
     named = (("layer", layers), ("kernel", kernels))
     tables: list[RenderableType] = [_table(title, rows, step_ns) for title, rows in named if rows]
-    return Group(
-        advice.Shown(result),
-        *([Text(f"Throughput: {rate}")] if rate else []),
-        Text(),
-        Columns(tables, padding=(0, 4)),
-    )
+    throughput = [Text(f"Throughput: {rate}")] if rate else []
+    return Trimmed(Group(advice.Shown(result), *throughput, Text(), Columns(tables, padding=(0, 4))))
 
 
 def _table(title: str, rows: Rows, step_ns: int) -> Table:

@@ -28,13 +28,15 @@ _IDLE = {
 }  # fmt: skip
 _HOST = "waiting for the host"
 _OVERHEAD = "dispatch and Python"
+PARTS = tuple(dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD]))  # what a step's time can be
 
 
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return what to do about one recording; raise EvidenceError for what cannot be read.
 
-    Keys: schema, path, framework, device, hardware, step_ns, per, steps (what they were taken from), parts (what, ns; they add
-    up to step_ns), advice (see model.Advice; what saves most first), notes.
+    Keys: schema, path, framework, device, hardware, step_ns, per, steps (what they were taken from), recorded_ns (of a recording
+    whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), parts (what, ns; they add up to
+    step_ns), advice (see model.Advice; what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -51,6 +53,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "step_ns": subject.step_ns,
         "per": subject.per,
         "steps": subject.steps,
+        "recorded_ns": subject.recorded_ns,
         "parts": parts(subject),
         "advice": [_plain(one) for one in kept],
         "notes": _notes(subject, kept),
@@ -77,7 +80,7 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
 
 def _kept(subject: Subject) -> list[Advice]:
     """Return the advice that is worth its words, what saves most first, without what others already say."""
-    least = (LEAST_ON_HOST if subject.on_host else LEAST_ON_DEVICE) * subject.step_ns
+    least = (LEAST_ON_HOST if subject.on_host else LEAST_ON_DEVICE) * (subject.recorded_ns or subject.step_ns)
     found = [one for rule in rules() for one in rule(subject) if one.saves_ns > least]
     kept: list[Advice] = []
     for one in sorted(found, key=lambda one: (one.topic in _GENERAL, -one.saves_ns)):
@@ -103,12 +106,13 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     notes = []
     if len(kept) > 1:
         notes.append("savings are estimates of each remedy alone, at most; together they save less than their sum")
-    if subject.steps is None and subject.per != "a step":
-        notes.append("nothing in the recording repeats as steps do: all of it counts, start-up included")
-    if not subject.timeline:
-        idles = subject.trace.has_timeline()
+    if subject.recorded_ns:
         notes.append(
-            "the device mostly idles in this recording, so only what it executes is looked at; `kernelscope breakdown` has the "
-            "whole time" if idles else "the recording holds totals only: idle time and what runs side by side are not in it"
-        )  # fmt: skip
+            "the device idles most of the time and nothing repeats as steps do, so that its kernels alone are counted; "
+            "`kernelscope breakdown --by kernel` shows the rest of the time"
+        )
+    elif subject.steps is None and subject.per != "a step":
+        notes.append("nothing in the recording repeats as steps do: all of it counts, start-up included")
+    if not subject.timeline and not subject.recorded_ns:
+        notes.append("the recording holds totals only: idle time and what runs side by side are not in it")
     return notes

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting.device_account import ALL, COMPUTE, IDLE, account, is_host_timed
+from kernelscope.analysis.accounting.device_account import ALL, COMPUTE, IDLE, KERNELS, account, is_host_timed
 from kernelscope.analysis.advise import host_account
+from kernelscope.analysis.advise.compiled import is_compiled
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
@@ -32,7 +33,8 @@ class Subject:
     rows: the step by what was done (device_account.KEYS; count, duration_ns, time_ns per step); time_ns adds up to step_ns.
     device: of what the rows are: "cpu" or an accelerator. hardware: its name; None where not told. per: what times are of.
     facts: settings, options and machine of a run; empty for a capture. used_ns: processor time of a step, of all threads; None
-    where not recorded. steps: what the steps were taken from, in words; None where nothing marks them.
+    where not recorded. steps: what the steps were taken from, in words; None where nothing marks them. recorded_ns: how long
+    all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others.
     """
 
     path: str
@@ -48,11 +50,28 @@ class Subject:
     used_ns: float | None = None
     waited_ns: int = 0
     timeline: bool = True
+    recorded_ns: int | None = None
 
     @property
     def framework(self) -> str:
         """The framework; empty where it is not known."""
         return str(self.facts.get("framework") or self.trace.info.get("framework") or "")
+
+    @property
+    def kinds(self) -> list[str]:
+        """What a remedy may be written for, the most special first: "" is for any program."""
+        name = self.framework
+        family, _, backend = name.partition("-")
+        names = [one for one in dict.fromkeys((name, family, backend)) if one]
+        if "tensorflow" in names and self._is_version_1():
+            names.insert(names.index("tensorflow"), "tensorflow 1")
+        compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) else []
+        return [*compiled, *names, ""]
+
+    def _is_version_1(self) -> bool:
+        """Whether TensorFlow is of version 1, whose programs run a graph by session.run."""
+        version = (self.trace.info.get("versions") or {}).get("tensorflow") or ""
+        return (self.trace.info.get("source") or {}).get("format") == "tensorflow-timeline" or str(version).startswith("1.")
 
     @property
     def on_host(self) -> bool:
@@ -120,7 +139,15 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
         path, trace, done.rows, done.step_ns, done.device, hardware_of(trace, done.device),
         STEPS if done.basis == "steps" else WHOLE, found.sentence() if found else None, len(done.lengths),
         waited_ns=done.waited_ns, timeline=done.basis in ("steps", "window"),
+        recorded_ns=_extent(trace) if done.basis == KERNELS else None,
     )  # fmt: skip
+
+
+def _extent(trace: Trace) -> int:
+    """Return the time from the first to the last event of a recording, ns."""
+    tables = [table for name in ("calls", "kernels", "copies", "graphs", "syncs") if len(table := getattr(trace, name))]
+    first = min(int(table["start_ns"].min()) for table in tables if table["start_ns"].notna().any())
+    return max(int(table["end_ns"].max()) for table in tables if table["end_ns"].notna().any()) - first
 
 
 def of_run(run: Run, path: str) -> Subject:

@@ -98,7 +98,5 @@ def place(row: Mapping[Hashable, Any]) -> str:
 
 
 def text(subject: Subject, texts: dict[str, str]) -> str:
-    """Return what is said for the subject's framework; that of "" for others. keras-tensorflow is keras, then tensorflow."""
-    name = subject.framework
-    family, _, backend = name.partition("-")
-    return next(texts[key] for key in (name, family, backend, "") if key in texts)
+    """Return what is said for the subject's framework; that of "" for others. See Subject.kinds."""
+    return next(texts[key] for key in subject.kinds if key in texts)

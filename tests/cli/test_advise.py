@@ -20,6 +20,7 @@ def test_the_answer_comes_first(capsys):
     assert lines[0].startswith("A step takes 720 ms on A100-SXM4-40GB: waiting for input 75%")
     assert next(line for line in lines if line.startswith("1.")) == "1. Up to 542 ms: the step waits for its batch."
     assert not any("…" in line for line in lines)
+    assert not any(line.endswith(" ") for line in lines)
 
 
 def test_data_for_programs(capsys):

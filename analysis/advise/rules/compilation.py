@@ -13,6 +13,7 @@ _MOST_NAMED = 2  # functions that are compiled anew
 _REMEDIES = {
     "pytorch": "keep shapes the same (pad, or torch.compile(dynamic=True)); TORCH_LOGS=recompiles names what changes",
     "tensorflow": "give tf.function tensors instead of Python numbers, and an input_signature; pad to few shapes",
+    "tensorflow 1": "feed few shapes (pad), and add no operators to the graph in the loop: graph.finalize() finds who does",
     "jax": "define the jitted function once, outside of the loop, and keep shapes and static arguments the same; "
     "jax_log_compiles names what changes",
     "": "compile ahead of the measured steps, and keep shapes the same",

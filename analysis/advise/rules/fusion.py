@@ -13,6 +13,10 @@ _OFTEN = 2.0  # a step: a single softmax between two products is no habit
 _FUSE = {
     "pytorch": "torch.compile(model) fuses them; or use the fused function (torch.nn.functional.gelu, layer_norm, cross_entropy)",
     "tensorflow": "tf.function(jit_compile=True) fuses them",
+    "pytorch, compiled": "the program is compiled, yet these are not fused: TORCH_LOGS=graph_breaks,fusion names what keeps them "
+    "apart; backends other than torch.compile's 'inductor' fuse nothing",
+    "tensorflow 1": "XLA fuses them: optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1 in tf.ConfigProto",
+    "tensorflow 1, compiled": "these are outside of XLA's clusters: replace operators between them that XLA cannot compile",
     "mxnet": "net.hybridize(), and the fused operator where there is one",
     "jax": "jax.jit around all of it fuses them",
     "": "compile the chain, or use a fused operator",
@@ -20,6 +24,7 @@ _FUSE = {
 _ATTEND = {
     "pytorch": "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...)",
     "tensorflow": "keras.layers.MultiHeadAttention(flash_attention=True)",
+    "tensorflow 1": "a fused attention kernel in place of its parts",
     "jax": "jax.nn.dot_product_attention(q, k, v, implementation='cudnn')",
     "": "use a fused attention kernel (FlashAttention, cuDNN)",
 }

@@ -22,17 +22,25 @@ _NAME = (
 _REMEDIES = {
     "pytorch": "torch.compile(model, mode='reduce-overhead') or CUDA graphs start many kernels at once; larger batches; fused "
     "optimizers; no Python loops over tensors",
+    "pytorch, compiled": "mode='reduce-overhead' of torch.compile starts each compiled part as a CUDA graph; fewer graph breaks "
+    "(TORCH_LOGS=graph_breaks); larger batches; fused optimizers",
     "tensorflow": "tf.function around the whole step, jit_compile=True; steps_per_execution in Keras' compile",
+    "tensorflow 1": "several steps in one session.run (tf.while_loop, input from tf.data instead of feed_dict); XLA "
+    "(global_jit_level in tf.ConfigProto); larger batches",
+    "tensorflow 1, compiled": "fewer and larger XLA clusters: replace operators between them that XLA cannot compile; several "
+    "steps in one session.run (tf.while_loop, input from tf.data instead of feed_dict); larger batches",
     "mxnet": "net.hybridize(static_alloc=True, static_shape=True)",
     "jax": "jax.jit around the whole step, with donate_argnums; jax.lax.scan over steps",
     "": "start more work with each launch: larger batches, fused kernels, CUDA graphs",
 }
 _ON_HOST = {
     "pytorch": "torch.compile(model): the compiled step dispatches few operators; larger batches; no Python loops over tensors",
+    "pytorch, compiled": "fewer graph breaks (TORCH_LOGS=graph_breaks), with the optimizer compiled too; larger batches",
     "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",
 }
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/docs/stable/torch.compiler.html",
+    "tensorflow 1": "",
     "tensorflow": "https://www.tensorflow.org/guide/function",
     "jax": "https://docs.jax.dev/en/latest/jit-compilation.html",
     "": "",
@@ -100,7 +108,7 @@ def dispatch(subject: Subject) -> list[Advice]:
                 f"In operators and layers, outside of kernels: {words.share(subject, ns)} {subject.per}{number}.",
                 f"Most of it in {words.largest(rows, 'layer') or words.largest(rows, 'detail')}.",
             ],
-            words.text(subject, {**_ON_HOST, **{name: text for name, text in _REMEDIES.items() if name not in ("", "pytorch")}}),
+            words.text(subject, {**_REMEDIES, **_ON_HOST}),
             words.text(subject, _LINKS),
             words.ids(rows),
         )

@@ -13,6 +13,7 @@ _REMEDIES = {
     "pytorch": "load batches in other processes: DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True), "
     "pin_memory=True with .to(device, non_blocking=True); decode and augment whole batches, or on the GPU (torchvision v2, DALI)",
     "tensorflow": _TF_DATA,
+    "tensorflow 1": "tf.data instead of feed_dict: map(..., num_parallel_calls=...), cache(), prefetch(1)",
     "mxnet": "gluon.data.DataLoader(num_workers=..., prefetch=...), or mx.io.PrefetchingIter",
     "cntk": "cntk.io.MinibatchSource, which reads ahead",
     "jax": "prepare the next batch on another thread while the step runs, and jax.device_put it ahead",
@@ -22,6 +23,7 @@ _FETCHES = r"(?i)^for .* in |next\(|batch|load|data"
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
     "tensorflow": "https://www.tensorflow.org/guide/data_performance",
+    "tensorflow 1": "",
     "": "",
 }
 

@@ -11,6 +11,7 @@ _REMEDIES = {
     "pytorch": "no torch.cuda.empty_cache() in the loop; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; a smaller batch where "
     "the allocator retries",
     "tensorflow": "TF_GPU_ALLOCATOR=cuda_malloc_async, or let TensorFlow take the memory at the start",
+    "tensorflow 1": "let TensorFlow take the memory at the start: tf.GPUOptions(allow_growth=False)",
     "mxnet": "MXNET_GPU_MEM_POOL_TYPE and MXNET_GPU_MEM_POOL_RESERVE",
     "": "a caching or asynchronous allocator (cudaMallocAsync)",
 }

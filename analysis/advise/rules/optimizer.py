@@ -15,6 +15,7 @@ _FUSED = re.compile(r"(?i)multi_tensor|_foreach_|_fused_|FusedOptimizer|fused_?a
 _REMEDIES = {
     "pytorch": "torch.optim.AdamW(..., fused=True) (or foreach=True), or Apex's fused optimizers; zero_grad(set_to_none=True)",
     "tensorflow": "apply gradients inside tf.function, with the optimizer's jit_compile=True",
+    "tensorflow 1": "XLA fuses the update's operators (global_jit_level in tf.ConfigProto)",
     "mxnet": "gluon.Trainer with an optimizer that aggregates (MXNET_OPTIMIZER_AGGREGATION_SIZE)",
     "": "an optimizer that updates all parameters in few kernels",
 }

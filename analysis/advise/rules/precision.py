@@ -22,6 +22,7 @@ _DOUBLE = {
 _TF32 = {
     "pytorch": "torch.set_float32_matmul_precision('high') (and torch.backends.cudnn.allow_tf32 = True)",
     "tensorflow": "tf.config.experimental.enable_tensor_float_32_execution(True), which is the default",
+    "tensorflow 1": "compute in float16: TensorFlow 1 has no TF32 but in NVIDIA's own builds",
     "jax": "jax.config.update('jax_default_matmul_precision', 'tensorfloat32')",
     "": "allow TF32 (NVIDIA_TF32_OVERRIDE=1), or compute in float16 or bfloat16",
 }
@@ -34,12 +35,14 @@ _MIXED = {
     "pytorch": "torch.autocast(device_type='cuda', dtype=torch.bfloat16) around forward and loss (with torch.amp.GradScaler for "
     "float16)",
     "tensorflow": "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
+    "tensorflow 1": "tf.train.experimental.enable_mixed_precision_graph_rewrite(optimizer), from version 1.14 on",
     "mxnet": "mxnet.amp.init()",
     "jax": "keep parameters in float32 and compute in bfloat16 (dtype=jnp.bfloat16 of Flax modules)",
     "": "compute in float16 or bfloat16, and accumulate in float32",
 }
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/docs/stable/amp.html",
+    "tensorflow 1": "https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/",
     "tensorflow": "https://www.tensorflow.org/guide/mixed_precision",
     "": "https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/",
 }

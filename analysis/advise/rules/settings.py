@@ -14,6 +14,7 @@ _CHECKS = ("aten::isnan", "aten::ne", "aten::any", "aten::isfinite", "aten::all"
 _THREADS = {
     "pytorch": "torch.set_num_threads(...), OMP_NUM_THREADS",
     "tensorflow": "tf.config.threading.set_intra_op_parallelism_threads(0)",
+    "tensorflow 1": "tf.ConfigProto(intra_op_parallelism_threads=0)",
     "": "OMP_NUM_THREADS",
 }
 

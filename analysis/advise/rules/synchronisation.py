@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise import launches, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import calls as api
@@ -15,6 +15,7 @@ _REMEDIES = {
     "pytorch": "read results seldom: no .item(), .cpu(), print(tensor), nonzero() or `if tensor:` in the step; sum losses on the "
     "device and read them every few steps; copies with non_blocking=True",
     "tensorflow": "return tensors from the tf.function and read them every few steps; no .numpy() in the step",
+    "tensorflow 1": "fetch losses and metrics every few steps, and not in each session.run",
     "mxnet": "no asnumpy(), asscalar() or wait_to_read() in the step; read metrics every few steps",
     "jax": "no float(loss), .item() or block_until_ready() in the step; read results of earlier steps",
     "": "read results of the device seldom, and not in the middle of a step",
@@ -61,21 +62,9 @@ def _calls(subject: Subject) -> list[str]:
 
 def _operators(subject: Subject, calls: pd.DataFrame) -> list[str]:
     """Return a sentence on the innermost operators around calls."""
-    operators = subject.trace.operators
-    operators = operators[operators["thread"].notna().to_numpy(bool)]
-    calls = calls[calls["thread"].notna().to_numpy(bool)]
-    if operators.empty or calls.empty:
-        return []
-    thread, start, end = (operators[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
-    at_thread, at = (calls[name].to_numpy(np.int64) for name in ("thread", "start_ns"))
-    around = intervals.innermost(thread, start, end, at_thread, at)
-    there = around >= 0
-    if not there.any():
-        return []
-    named = operators["name"].astype("string").to_numpy()[around[there]]
-    took = (calls["end_ns"] - calls["start_ns"]).to_numpy(np.int64)[there]
-    sums = pd.Series(took).groupby(named).sum().sort_values(ascending=False) / max(subject.count, 1)
-    return [f"Made by {', '.join(f'{name} ({words.ms(float(ns))})' for name, ns in sums.head(3).items())}."]
+    took = (calls["end_ns"] - calls["start_ns"]).to_numpy(np.int64)
+    named = launches.named(launches.operators(subject.trace, calls), took / max(subject.count, 1))
+    return [f"Made by {named}."] if named else []
 
 
 def _lines(subject: Subject, calls: pd.DataFrame) -> list[str]:

@@ -6,7 +6,8 @@ import pytest
 
 from kernelscope.analysis.advise import advice
 from kernelscope.analysis.advise.subject import of_trace
-from tests.analysis.explain.device.synthetic import COPIES, NETWORK, Copy, Host, Kernel, Wait, Within, recording
+from kernelscope.reports.advice import answer, markdown
+from tests.analysis.explain.device.synthetic import COMPUTE, COPIES, NETWORK, Copy, Host, Kernel, Wait, Within, recording
 
 TUNED = [
     Kernel(f"ampere_bf16_s16816gemm_bf16_128x128_{number}", 1000, "gemm", dtype="bf16", operator="aten::mm", grid="512,1,1")
@@ -67,9 +68,6 @@ def test_few_long_gaps_are_no_launches():
     assert "record what the program does there" in first["remedy"]
 
 
-PINNED, PAGEABLE = "pinned to device", "pageable to device"
-
-
 def test_pageable_copies():
     first = advised(Copy(3000, memory="pageable to device"), *TUNED)["advice"][0]
     assert (first["topic"], first["saves_ns"]) == ("copies", pytest.approx(3e6, rel=0.01))
@@ -82,12 +80,55 @@ def test_pinned_copies_that_nothing_hides():
     assert "stream of its own" in first["remedy"]
 
 
-def test_computation_hides_no_more_copies_than_it_takes_itself():
-    computed = sum(item.us for item in TUNED if isinstance(item, Kernel)) * 1000
-    pinned, pageable = (advised(Copy(50_000, memory=memory), *TUNED)["advice"][0] for memory in (PINNED, PAGEABLE))
-    assert pinned["topic"] == pageable["topic"] == "copies"
-    assert pinned["saves_ns"] == pytest.approx(computed, rel=0.05)
-    assert pageable["saves_ns"] == pytest.approx(25e6 + computed, rel=0.05), "pinned memory is copied in half of the time"
+def test_computation_hides_no_more_copies_than_it_lasts():
+    found = advised(Copy(9000), *TUNED[:4])["advice"][0]
+    assert found["saves_ns"] == pytest.approx(4e6, rel=0.01)
+    assert "behind 4.00 ms of computation at most" in found["estimate"]
+    most = advised(Copy(9000), TUNED[0])["advice"][0]
+    assert most["saves_ns"] == pytest.approx(4.5e6, rel=0.01), "half of the bytes: nothing else is left"
+    assert "fewer bytes" in most["remedy"]
+
+
+def test_computation_that_hides_copies_already_hides_no_more():
+    found = advised(Copy(8000), Copy(4000, stream=COPIES), *TUNED[:4])["advice"][0]
+    assert "fewer bytes" in found["remedy"]
+    assert "no computation is left" in found["estimate"]
+
+
+def test_pinning_saves_what_the_host_link_can():
+    link = 0.9 * 16e9 * 16 * 128 / 130 / 8 / 1e9  # GB/s that copies reach on the A100's PCIe 4 x16
+    slow = advised(Copy(8000, memory="pageable to device", bytes=80_000_000), TUNED[0])["advice"][0]
+    assert slow["saves_ns"] == pytest.approx(8e6 - 80e6 / link + 1e6, rel=0.01)
+    assert "PCIe 4 x16" in slow["estimate"]
+    fast = advised(Copy(3000, memory="pageable to device", bytes=85_000_000), TUNED[0])["advice"][0]
+    assert fast["saves_ns"] == pytest.approx(1e6, rel=0.01), "as fast as pinned ones: only hiding is left"
+    unknown = advised(Copy(8000, memory="pageable to device"), TUNED[0], hardware="a device of nobody's")["advice"][0]
+    assert unknown["saves_ns"] == pytest.approx((8 * (1 - 1 / 2.3) + 1) * 1e6, rel=0.01)
+
+
+def _moves(operator, stream=COMPUTE, number=10):
+    return [Copy(100, "device to device", None, stream=stream, operator=operator) for _ in range(number)]
+
+
+def test_copies_within_the_device():
+    result = advised(*TUNED, *_moves("aten::clone", number=8), *_moves("aten::cat", number=2))
+    first = result["advice"][0]
+    assert (first["topic"], first["saves_ns"]) == ("copies within the device", pytest.approx(1e6, rel=0.01))
+    assert "Launched by aten::clone (0.800 ms), aten::cat (0.200 ms)." in first["evidence"]
+    assert "fewer clone()" in first["remedy"]
+
+
+def test_copies_within_the_device_that_kernels_hide():
+    assert topics(advised(*_moves("aten::clone", COPIES), *TUNED)) == {}
+
+
+def test_copies_within_the_device_by_compiled_code():
+    first = advised(*TUNED, *_moves("CompiledFunctionBackward"))["advice"][0]
+    assert "100% of that time within compiled code: CompiledFunctionBackward." in first["evidence"]
+    assert "the compiler's" in first["remedy"]
+    assert "inductor" in first["remedy"]
+    fused = [*TUNED, Kernel("triton_poi_fused_mul_0", 200, dtype="bf16", grid="512,1,1")]
+    assert "inductor" not in advised(*fused, *_moves("CompiledFunctionBackward"))["advice"][0]["remedy"]
 
 
 def test_exposed_communication():
@@ -126,6 +167,42 @@ def test_chains_of_elementwise_kernels():
 def test_what_a_compiler_made_is_fused_already():
     chain = [Kernel(f"triton_poi_fused_mul_{number}", 200, dtype="bf16", grid="512,1,1") for number in range(5)]
     assert topics(advised(*TUNED, *chain, *TUNED)) == {}
+
+
+def test_what_is_compiled_already_is_not_told_to_compile():
+    chain = [Kernel(f"mul_{number}", 200, dtype="bf16", grid="512,1,1") for number in range(5)]
+    plain = advised(*TUNED, *chain, *TUNED)["advice"][0]
+    assert plain["remedy"].startswith("torch.compile(model) fuses them")
+    marks = [
+        Host(1, operator="Torch-Compiled Region: 0/0"),
+        Host(1, operator="CompiledFunction"),
+        Kernel("triton_poi_fused_mul_0", 1, dtype="bf16", grid="512,1,1"),
+    ]
+    for mark in marks:
+        first = advised(*TUNED, *chain, *TUNED, mark)["advice"][0]
+        assert first["topic"] == "fusion"
+        assert first["remedy"].startswith("the program is compiled"), mark
+
+
+def test_remedies_fit_the_frameworks_version():
+    small = [item for number in range(100) for item in (Kernel("elementwise", 5, "reduction", dtype="bf16"), Host(20))]
+    second = advised(*small, framework="tensorflow")["advice"][0]
+    assert "tf.function around the whole step" in second["remedy"]
+    for about in ({"source": {"format": "tensorflow-timeline"}}, {"versions": {"tensorflow": "1.15.2"}}):
+        first = advised(*small, framework="tensorflow", **about)["advice"][0]
+        assert "session.run" in first["remedy"]
+        assert not {"tf.function", "steps_per_execution", "Keras"} & set(first["remedy"].replace("'", " ").split())
+        assert first["link"] is None
+    clusters = advised(*small, Host(1, operator="_XlaLaunch"), framework="tensorflow", versions={"tensorflow": "1.15.2"})
+    assert clusters["advice"][0]["remedy"].startswith("fewer and larger XLA clusters")
+
+
+def test_names_of_programs_are_not_capitalised():
+    small = [item for number in range(100) for item in (Kernel("elementwise", 5, "reduction", dtype="bf16"), Host(20))]
+    shown = markdown(advised(*small, framework="tensorflow"))
+    assert "tf.function around" in shown
+    assert "Tf." not in shown
+    assert "Start more work with each launch" in markdown(advised(*small, framework=None))
 
 
 def _attention(operator="aten::bmm"):
@@ -187,3 +264,32 @@ def test_recomputation():
 def test_what_two_rules_see_is_said_once():
     waits = [Within("DataLoader.__next__", (Host(5000),)), *TUNED, Wait()]
     assert list(topics(advised(*waits))) == ["input pipeline"]
+
+
+# --- recordings without steps ---------------------------------------------------------------------------------------------------
+
+
+def _plain():
+    return [replace(one, name=f"sgemm_{number}", dtype="f32", operator=None) for number, one in enumerate(TUNED)]
+
+
+def test_a_start_up_of_seconds_gets_no_advice_on_its_kernels():
+    result = advised(*_plain(), steps=1, marked=False, before=[Kernel("first", 10), Host(3_000_000, call="cudaFree")])
+    assert result["advice"] == []
+    assert result["recorded_ns"] == pytest.approx(3.01e9, rel=0.01)
+    assert answer(result).startswith("Mostly start-up: kernels take 10.0 ms of the 3.01 s recorded on NVIDIA A100")
+    assert "totals only" not in " ".join(result["notes"])
+    assert "its kernels alone are counted" in " ".join(result["notes"])
+
+
+def test_a_recording_of_work_is_no_start_up():
+    result = advised(*_plain(), steps=1, marked=False)
+    assert result["recorded_ns"] is None
+    assert "mixed precision" in topics(result)
+    assert answer(result).startswith("The recording covers 10.0 ms on NVIDIA A100")
+
+
+def test_devices_that_are_taken_as_one_have_no_name():
+    result = {**advised(*TUNED), "device": "all", "hardware": None}
+    assert answer(result).startswith("A step takes 10.0 ms: computing")
+    assert answer({**result, "hardware": "TITAN V"}).startswith("A step takes 10.0 ms on TITAN V:")

@@ -44,7 +44,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy, or memory that is set (operation "set")."""
+    """A copy, or memory that is set (operation "set"). operator: what the thread is in while it launches it."""
 
     us: float
     operation: str = "host to device"

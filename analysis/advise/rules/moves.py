@@ -1,0 +1,76 @@
+"""Copies within a device: tensors that are written a second time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.accounting.device_account import COPY
+from kernelscope.analysis.advise import launches, words
+from kernelscope.analysis.advise.compiled import KERNELS, REGIONS
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.attribution import device_steps
+
+_WITHIN = "device to device"
+_MOSTLY = 0.5  # of the copies' time
+_REMEDIES = {
+    "pytorch": "keep tensors in place: fewer clone(), contiguous(), cat() and copy_(); write into slices of one buffer (out=...)",
+    "tensorflow": "fewer tf.identity, tf.concat and tf.Variable.assign of whole tensors in the step",
+    "jax": "donate what a step replaces: jax.jit(step, donate_argnums=...)",
+    "": "write results where they are needed, instead of copying them there",
+}
+_BY_COMPILER = (
+    "these copies are the compiler's, not the program's own: give and return contiguous tensors, and change no input in place"
+)
+_INDUCTOR = "; compile with backend='inductor', which fuses copies into the kernels before them"
+
+
+def within(subject: Subject) -> list[Advice]:
+    """The device copies its own memory and computes nothing meanwhile."""
+    rows = subject.part(COPY)
+    rows = rows[(rows["kind"] == _WITHIN).fillna(False).to_numpy(bool)]
+    if subject.on_host or rows.empty:
+        return []
+    ns = words.time_of(rows)
+    count, moved = float(rows["count"].sum()), float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
+    size = f", {moved / 1e6:,.1f} MB in all" if moved else ""
+    made, compiled = _makers(subject)
+    return [
+        Advice(
+            "copies within the device",
+            "tensors are copied within the device",
+            ns,
+            "all of it, where results are written where they are needed",
+            [f"{words.count(count)} copies {subject.per} take {words.share(subject, ns)} beside no kernel{size}.", *made],
+            _by_compiler(subject) if compiled else words.text(subject, _REMEDIES),
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+def _makers(subject: Subject) -> tuple[list[str], bool]:
+    """Return a sentence on the operators that launch such copies, and whether most of them are in compiled code."""
+    copies = subject.trace.copies
+    copies = copies[((copies["operation"] == _WITHIN).fillna(False) & copies["start_ns"].notna()).to_numpy(bool)]
+    copies = copies[(copies["device"].isna() | (copies["device"] == subject.device)).to_numpy(bool)]
+    copies = copies[device_steps.measured(subject.trace, copies)]
+    took = (copies["end_ns"] - copies["start_ns"]).to_numpy(np.float64)
+    calls = launches.of_copies(subject.trace, copies)
+    direct = launches.named(launches.operators(subject.trace, calls), took / max(subject.count, 1))
+    outer = launches.operators(subject.trace, calls, REGIONS)
+    inside = took[outer.notna().to_numpy(bool)].sum() / max(took.sum(), 1)
+    said = [f"Launched by {direct}."] if direct else []
+    if inside > 0:
+        sums = pd.Series(took, index=outer.index).groupby(outer).sum().nlargest(2)
+        said.append(f"{inside:.0%} of that time within compiled code: {', '.join(map(str, sums.index))}.")
+    return said, bool(inside > _MOSTLY)
+
+
+def _by_compiler(subject: Subject) -> str:
+    fuses = subject.trace.kernels["name"].astype("string").str.contains(KERNELS).any()
+    return _BY_COMPILER if fuses else _BY_COMPILER + _INDUCTOR
+
+
+RULES: tuple[Rule, ...] = (within,)
