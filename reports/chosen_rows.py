@@ -23,10 +23,11 @@ def chosen(
     """Return a breakdown's envelope with the rows that were asked for.
 
     filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column; numbers from the largest, text
-    from a to z. most: how many rows. Raises UnknownColumn.
+    from a to z; "time" is time_ns. most: how many rows, those with most time unless sort says otherwise. Raises UnknownColumn.
     """
     rows = list(result["rows"])
     columns = list(rows[0]) if rows else []
+    sort = "time_ns" if sort == "time" else sort
     wanted = [text.partition("=") for text in filters]
     for name in [*(name for name, _, _ in wanted), *([sort] if sort else [])]:
         if rows and name not in columns:
@@ -35,6 +36,9 @@ def chosen(
     if sort:
         number = any(isinstance(row[sort], int | float) for row in kept)
         kept.sort(key=lambda row: (row[sort] is None, -(row[sort] or 0) if number else str(row[sort])))
+    elif most is not None and len(kept) > most:  # tables in the source's order keep it, and show what takes longest
+        largest = set(map(id, sorted(kept, key=lambda row: -(row.get("time_ns") or row.get("duration_ns") or 0))[:most]))
+        kept = [row for row in kept if id(row) in largest]
     kept = kept[:most]
     shown = set(map(id, kept))
     left = [row for row in rows if id(row) not in shown]

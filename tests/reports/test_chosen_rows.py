@@ -25,6 +25,12 @@ def test_the_order_and_the_number_of_rows():
     assert [row["layer"] for row in chosen(RESULT, sort="layer")["rows"]] == ["conv1", "conv2", "head"]
 
 
+def test_rows_in_the_order_of_the_source_keep_it_and_the_largest_are_shown():
+    turned = {**RESULT, "rows": ROWS[::-1]}
+    assert [row["layer"] for row in chosen(turned, most=2)["rows"]] == ["conv2", "conv1", "(1 others)"]
+    assert [row["layer"] for row in chosen(turned, sort="time", most=1)["rows"]] == ["conv1", "(2 others)"]
+
+
 def test_a_column_that_is_not_there_is_named():
     with pytest.raises(UnknownColumn, match="no column 'kernel'; there are layer, phase"):
         chosen(RESULT, ["kernel=x"])
