@@ -109,7 +109,10 @@ class Run:
             if isinstance(entry, dict) and entry.get("file") == file.name and file.is_file():
                 result[str(entry.get("path"))] = file.read_text("utf8", "replace")
         main = index.get("main")
-        return (main if isinstance(main, str) else None), result
+        if not isinstance(main, str):  # not every process knows its main file: it is what was started
+            started = {PurePosixPath(str(word)).name for word in self.record.get("profiled") or []}
+            main = next((path for path in result if PurePosixPath(path).name in started), None)
+        return main, result
 
     def clean_steps(self) -> pd.DataFrame:
         """The measured steps of all repeats of the clean pass; an empty table when there is none."""
