@@ -105,7 +105,7 @@ def write_explanation(result: Mapping[str, Any], form: str) -> None:
 def write_advice(result: Mapping[str, Any], form: str) -> None:
     """Write advice (the result of analysis.advise) to stdout: as a table, as Markdown or as JSON."""
     if form == "table":
-        _print(Trimmed(advice.Shown(result)))
+        _print(advice.Shown(result))
     else:
         sys.stdout.write(tables.to_json(dict(result)) if form == "json" else advice.markdown(result))
 
@@ -126,14 +126,8 @@ def _replacing() -> None:
 
 
 def _print(renderable: Any, elsewhere: int = _ELSEWHERE) -> None:
-    """Print what rich draws; see `console`. In a file or pipe lines end where their text does."""
-    drawn = console(elsewhere)
-    if sys.stdout.isatty():
-        drawn.print(renderable)
-        return
-    with drawn.capture() as captured:
-        drawn.print(renderable)
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    """Print what rich draws, each line as far as its text goes; see `console`."""
+    console(elsewhere).print(Trimmed(renderable))
 
 
 def console(elsewhere: int = _ELSEWHERE) -> Console:

@@ -29,9 +29,7 @@ def chosen(
     columns = list(rows[0]) if rows else []
     sort = "time_ns" if sort == "time" else sort
     wanted = [text.partition("=") for text in filters]
-    for name in [*(name for name, _, _ in wanted), *([sort] if sort else [])]:
-        if rows and name not in columns:
-            raise UnknownColumn(f"no column {name!r}; there are {', '.join(columns)}")
+    _check(rows, [*(name for name, _, _ in wanted), *([sort] if sort else [])])
     kept = [row for row in rows if all(fnmatchcase(str(row[name] or ""), pattern) for name, _, pattern in wanted)]
     if sort:
         number = any(isinstance(row[sort], int | float) for row in kept)
@@ -50,10 +48,15 @@ def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
     rows = result["rows"]
     known = tuple(rows[0]) if rows else ()
     wanted = known if list(names) == ["all"] else tuple(names)
-    for name in wanted:
-        if rows and name not in known:
-            raise UnknownColumn(f"no column {name!r}; there are {', '.join(known)}")
+    _check(rows, wanted)
     return of_rows(f"breakdown by {result['by']}", rows, wanted, first=wanted)
+
+
+def _check(rows: Sequence[Row], names: Sequence[str]) -> None:
+    """Raise UnknownColumn for a name that is no column of these rows."""
+    for name in names:
+        if rows and name not in rows[0]:
+            raise UnknownColumn(f"no column {name!r}; there are {', '.join(rows[0])}")
 
 
 def _others(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def comparison_markdown(result: Result) -> str:
     """Return a comparison for a pull request: headline, summary, layers and kinds side by side, fairness."""
     names = result["frameworks"]
     parts = [
-        f"### {text.markdown(content.headline(result), text.SENTENCE)}\n",
-        f"{text.markdown(content.work(result), text.SENTENCE)}\n",
+        f"### {_said(content.headline(result))}\n",
+        f"{_said(content.work(result))}\n",
     ]
     parts += [f"- **{text.markdown(name)}**: {_said(verdict)}" for name, verdict in content.verdicts(result)]
     parts += [f"- **warning**: {_said(warning)}" for warning in content.warnings(result)]

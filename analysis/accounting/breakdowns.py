@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.accounting import kernel_summary
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.cell_labels import CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
@@ -137,19 +138,16 @@ def _with_executions(breakdown: Breakdown, trace: Trace) -> Breakdown:
     """
     keys, count, duration = parts.executions(trace)
     number, first = parts.numbered(keys[[key for key in parts.KEYS if key != "method"]])
-    labels, by = CellLabels(keys.iloc[first]), breakdown.by
-    names: dict[tuple[str | None, ...], int] = {}
-    group = [names.setdefault(key, len(names)) for key in zip(*(labels.column(by, key) for key in BY[by]), strict=True)]
-    rows = pd.DataFrame({"row": np.array(group, dtype=np.int64)[number], "ns": duration, "count": count})
-    whole = rows.groupby("row")["count"].sum()
-    single = rows[rows["count"] == 1].groupby("row")["ns"].agg(["size", "median", "min", "max"]).reindex(whole.index)
-    single = single[(single["size"] == whole).to_numpy(bool)]
+    by = breakdown.by
+    names, group = CellLabels(keys.iloc[first]).numbered(by, BY[by])
+    row = pd.Series(np.array(group, dtype=np.int64)[number], name="row")
+    single = kernel_summary.executions([row], pd.Series(count), pd.Series(duration), ("median", "min", "max"))
     table = breakdown.table.copy(deep=False)
     # pandas takes None here, its stubs do not know it
     given = [table[key].to_numpy(dtype=object, na_value=None).tolist() for key in BY[by]]  # type: ignore[call-overload]
     place = pd.Index([names.get(key, -1) for key in zip(*given, strict=True)])
     mean = (table["duration_ns"] / table["count"].where(table["count"] > 0)).where(place >= 0)
-    found = {f"{name}_ns": single[name].reindex(place).to_numpy(float) for name in ("median", "min", "max")}
+    found = {name: single[name].reindex(place).to_numpy(float) for name in single}
     for name, values in {"mean_ns": mean.to_numpy(float, na_value=np.nan), **found}.items():
         table[name] = pd.Series(np.round(values), index=table.index).astype("Int64")
     return replace(breakdown, table=table)
@@ -166,8 +164,7 @@ def _envelope_of_cells(partition: parts.Partition, by: str, info: dict[str, Any]
 def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[dict[str, Any], float]:
     """Return the columns of a breakdown of cells, lists of texts and arrays, the row with most time first, and its coverage."""
     cells, whole = partition.everything, max(partition.step_ns, 1)
-    numbers: dict[tuple[str | None, ...], int] = {}  # in the order of appearance
-    group = [numbers.setdefault(key, len(numbers)) for key in zip(*(labels.column(by, key) for key in BY[by]), strict=True)]
+    numbers, group = labels.numbered(by, BY[by])
     sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in ("count", "duration_ns", "time_ns")}
     for name, values in sums.items():
         np.add.at(values, group, cells[name].to_numpy(np.int64))

@@ -60,6 +60,12 @@ class CellLabels:
             return ["kernels" if cause is None else kind for cause, kind in zip(self._texts("cause"), self.kinds, strict=True)]
         return own
 
+    def numbered(self, by: str, keys: Sequence[str]) -> tuple[dict[tuple[str | None, ...], int], list[int]]:
+        """Return the distinct rows of the table `by` with these columns, numbered as they appear, and the number of each cell."""
+        numbers: dict[tuple[str | None, ...], int] = {}
+        group = [numbers.setdefault(row, len(numbers)) for row in zip(*(self.column(by, key) for key in keys), strict=True)]
+        return numbers, group
+
     @cached_property
     def layers(self) -> Texts:
         """Each cell's layer, or in brackets the known part of the step that it is, or (unattributed)."""

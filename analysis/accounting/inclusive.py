@@ -18,12 +18,10 @@ from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, intervals
-from kernelscope.analysis.trace.stacks import Stacks
 
 BY = ("layer", "range")
 _SUMS = ("count", "duration_ns", "time_ns")
 _PART = re.compile(r"[./]")  # what separates a layer's name from that of its part
-_DEEPEST = 64
 _NOT_HERE = "\0"
 
 
@@ -64,7 +62,7 @@ def _wholes(name: str) -> Iterator[str]:
 def _of_ranges(trace: Trace, exclusive: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each name of a range. Of ranges inside one of their own name the outer one counts."""
     above = _around(trace.ranges)
-    depth, names = _depths(above), trace.ranges["name"]
+    depth, names = intervals.depths(above), trace.ranges["name"]
     sums: list[pd.DataFrame] = []
     for level in range(int(depth.max(initial=-1)) + 1):
         chosen = _at(level, depth, above, names)
@@ -80,23 +78,10 @@ def _of_ranges(trace: Trace, exclusive: pd.DataFrame) -> pd.DataFrame:
 def _around(ranges: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Return for each range the row of the nested one around it, or -1; -1 also for what encloses nothing by its nature."""
     nested = np.flatnonzero((ranges["nested"] & (ranges["category"] != "step")).to_numpy(bool))
-    columns = intervals.spans(ranges.iloc[nested])
-    above = Stacks(*columns).parents(columns[0], columns[1])
+    above = intervals.parents(*intervals.spans(ranges.iloc[nested]))
     result = np.full(len(ranges), -1, dtype=np.int64)
     result[nested] = np.where(above >= 0, nested[np.maximum(above, 0)], -1)
     return result
-
-
-def _depths(above: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return how many ranges are around each one."""
-    depth, reached = np.zeros(len(above), dtype=np.int64), above.copy()
-    for _ in range(_DEEPEST):
-        inside = reached >= 0
-        if not inside.any():
-            break
-        depth[inside] += 1
-        reached[inside] = above[reached[inside]]
-    return depth
 
 
 def _at(level: int, depth: npt.NDArray[np.int64], above: npt.NDArray[np.int64], names: pd.Series) -> pd.Categorical:

@@ -24,12 +24,23 @@ def summary(trace: Trace, by: Sequence[str] = ("name",), within_steps: bool = Fa
         kernels = kernels[device_steps.measured(trace, kernels)]
     rows = kernels[list(by)].astype("string").assign(count=kernels["count"], duration_ns=kernels["duration_ns"])
     sums = rows.groupby(list(by), dropna=False)[["count", "duration_ns"]].sum()
-    single = rows[(rows["count"] == 1).to_numpy(bool)].groupby(list(by), dropna=False)["duration_ns"]
-    found = single.agg(["size", "median", "min", "max", "std"]).reindex(sums.index)
+    found = executions([rows[name] for name in by], rows["count"], rows["duration_ns"], ("median", "min", "max", "std"))
     total = max(int(sums["duration_ns"].sum()), 1)
     table = sums.assign(mean_ns=sums["duration_ns"] / sums["count"], share=sums["duration_ns"] / total)
-    whole = (found["size"] == sums["count"]).to_numpy(bool)
-    for name, column in (("median", "median_ns"), ("min", "min_ns"), ("max", "max_ns"), ("std", "std_ns")):
-        table[column] = found[name].where(whole)
+    table = table.join(found)
     table = table.sort_values("duration_ns", ascending=False, kind="stable").reset_index()
     return table[[*by, *COLUMNS]]
+
+
+def executions(by: Sequence[pd.Series], count: pd.Series, duration_ns: pd.Series, names: Sequence[str]) -> pd.DataFrame:
+    """Return statistics of single executions, as NAME_ns, a row per group; null where any row of it stands for several.
+
+    by: what makes a group. names: of pandas' functions. A deviation is that of a sample, with n - 1.
+    """
+    single = (count == 1).to_numpy(bool)
+    keys = [key[single] for key in by]
+    found = duration_ns[single].groupby(keys, dropna=False).agg(["size", *names])
+    whole = count.groupby(list(by), dropna=False).sum()
+    found = found.reindex(whole.index)
+    alone = (found["size"] == whole).to_numpy(bool)
+    return pd.DataFrame({f"{name}_ns": found[name].where(alone) for name in names})

@@ -77,8 +77,7 @@ def kept(run: Run, trace: Trace, cells: pd.DataFrame, clean_ns: int) -> Kept:
 
 def _rows(labels: CellLabels, by: str, time_ns: np.ndarray[Any, Any], cost_ns: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
     """Return the rows of a breakdown that hold most of the cost, the one with most first."""
-    numbers: dict[tuple[str | None, ...], int] = {}
-    group = [numbers.setdefault(key, len(numbers)) for key in zip(*(labels.column(by, key) for key in BY[by]), strict=True)]
+    numbers, group = labels.numbered(by, BY[by])
     time, cost = (np.bincount(group, weights=values) for values in (time_ns, cost_ns))
     keys, least = list(numbers), LEAST_OF_COST * float(cost_ns.sum())
     return [

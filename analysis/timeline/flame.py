@@ -298,10 +298,7 @@ def _folded(frames: _Frames) -> tuple[_Nodes, Int, Int]:
     One that outlasts the interval that it began inside of (clocks of two sources, ranges that hooks open and close) ends with it.
     """
     above = intervals.parents(frames.thread, frames.start, frames.end)
-    depth, ancestor = np.zeros(len(above), dtype=np.int64), above
-    while (ancestor >= 0).any():
-        depth += ancestor >= 0
-        ancestor = np.where(ancestor >= 0, above[ancestor], -1)
+    depth = intervals.depths(above)
     nodes, node, end = _Nodes(), np.full(len(above), -1, dtype=np.int64), frames.end.copy()
     for level in range(int(depth.max(initial=-1)) + 1):
         rows = np.flatnonzero(depth == level)

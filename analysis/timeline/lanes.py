@@ -20,7 +20,6 @@ from kernelscope.analysis.accounting.cell_labels import COMPUTING
 from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.calls import SYSTEM, cause
-from kernelscope.analysis.attribution.steps import DetectedSteps
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import translated
@@ -62,7 +61,8 @@ def timeline(trace: Trace, most: int = MOST, whole: bool = False) -> dict[str, A
     if whole and step is not None:
         low, high = _recording(trace)
     result = finding_steps.find(trace) if step is None else None
-    slices = _marked(trace) if whole and step is not None else _step_slices(trace, result)
+    marked = trace.steps[trace.steps["end_ns"] > trace.steps["start_ns"]] if whole else trace.steps[:0]
+    slices = _step_slices(marked if result is None else finding_steps.applied(trace, result).steps)
     events_of = [("step", _owners(trace, low, high)), *slices, *_tables(trace)]
     tables = [(kind, _within(events, low, high)) for kind, events in events_of]
     cut = sum(int(events["cut"].sum()) for _, events in tables)
@@ -116,21 +116,13 @@ def _owners(trace: Trace, low: int, high: int) -> pd.DataFrame:
     return result.assign(name=result["cause"].fillna(COMPUTING).astype("category"), thread=None)
 
 
-def _step_slices(trace: Trace, result: DetectedSteps | None) -> Iterator[Table]:
-    """Yield the steps that were found in a capture that marks none, as they are on the device."""
-    if result is not None:
-        steps = finding_steps.applied(trace, result).steps.sort_values("start_ns")
+def _step_slices(steps: pd.DataFrame) -> Iterator[Table]:
+    """Yield steps as they are on the device, and which are warm-up."""
+    if len(steps):
+        steps = steps.sort_values("start_ns")
         begun, over = device_steps.bounds(steps)
-        names = "step " + steps["step"].astype("string")
+        names = "step " + steps["step"].astype("string") + steps["warmup"].map({True: " (warm-up)", False: ""})
         yield "steps", pd.DataFrame({"start_ns": begun, "end_ns": over, "thread": None, "name": names.to_numpy()})
-
-
-def _marked(trace: Trace) -> Iterator[Table]:
-    """Yield the steps that the recording marks, as they are on the device, and which are warm-up."""
-    steps = trace.steps[trace.steps["end_ns"] > trace.steps["start_ns"]].sort_values("start_ns")
-    begun, over = device_steps.bounds(steps)
-    names = "step " + steps["step"].astype("string") + steps["warmup"].map({True: " (warm-up)", False: ""})
-    yield "steps", pd.DataFrame({"start_ns": begun, "end_ns": over, "thread": None, "name": names.to_numpy()})
 
 
 def _tables(trace: Trace) -> Iterator[Table]:

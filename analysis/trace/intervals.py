@@ -41,6 +41,15 @@ def parents(thread: Int, start: Int, end: Int) -> Int:
     return Stacks(thread, start, end).parents(thread, start)
 
 
+def depths(parent: Int) -> Int:
+    """Return how many intervals are around each; parent: see `parents`."""
+    up = np.append(parent, -1)
+    depth = (up >= 0).astype(np.int64)
+    while (up >= 0).any():
+        depth, up = depth + depth[up], up[up]
+    return depth[:-1]
+
+
 def innermost(thread: Int, start: Int, end: Int, at_thread: Int, at: Int) -> Int:
     """Return the row of the innermost interval of the same thread that is open at each time `at`, or -1 (see Stacks)."""
     return Stacks(thread, start, end).innermost(at_thread, at)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]
@@ -22,7 +21,7 @@ def lanes(track: Int, start: Int, end: Int) -> Int:
     found = np.zeros(len(track), dtype=np.int64)
     around = intervals.parents(track, start, end)
     crossing = (around >= 0) & (end > end[around])
-    for number in np.unique(track[crossing | (autograd.depths(around) >= DEEPEST)]).tolist():
+    for number in np.unique(track[crossing | (intervals.depths(around) >= DEEPEST)]).tolist():
         rows = np.flatnonzero((track == number) & (end > start))
         rows = rows[np.lexsort((rows, -end[rows], start[rows]))]
         found[rows] = _fitted(start[rows].tolist(), end[rows].tolist())

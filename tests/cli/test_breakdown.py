@@ -6,10 +6,10 @@ import pytest
 
 import kernelscope.analysis as ka
 from kernelscope.cli.main import main
-from tests.places import ROOT
+from tests.places import ROOT, corpus
 
 CAPTURE = ROOT / "tests/data/cupti/cupti.records"
-NSYS = ROOT.parent / "shared/corpus/nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
+NSYS = "nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
 
 
 def shown(capsys, *arguments):
@@ -41,25 +41,23 @@ def test_a_kernels_name_time_share_and_calls_come_first(capsys, form):
 
 
 def test_only_what_a_range_holds(capsys):
-    if not NSYS.is_file():
-        pytest.skip("needs ../shared/corpus")
-    trace = ka.read(NSYS)
+    path = corpus(NSYS)
+    trace = ka.read(path)
     name = trace.ranges["name"].value_counts().index[0]
-    status, out, err = shown(capsys, NSYS, "--by", "kernel", "--range", name, "--format", "json")
+    status, out, err = shown(capsys, path, "--by", "kernel", "--range", name, "--format", "json")
     assert status == 0, err
     result = json.loads(out)
     assert f"inside of range {name}, which was open" in err
     assert sum(row["time_ns"] for row in result["rows"]) == result["step_ns"]
     assert sum(row["count"] for row in result["rows"] if not row["kernel"].startswith("(")) == len(trace.kernels)
-    status, _, err = shown(capsys, NSYS, "--range", "no such range")
+    status, _, err = shown(capsys, path, "--range", "no such range")
     assert status == 3
     assert "no range has that name" in err
 
 
 def test_rows_that_hold_others(capsys):
-    if not NSYS.is_file():
-        pytest.skip("needs ../shared/corpus")
-    status, out, _ = shown(capsys, NSYS, "--by", "range", "--inclusive")
+    path = corpus(NSYS)
+    status, out, _ = shown(capsys, path, "--by", "range", "--inclusive")
     assert status == 0
     assert "with what is inside: rows overlap" in out
     assert " own " in out

@@ -11,7 +11,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.explain.device.side import DeviceSide
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 _REGION = re.compile(r"^(?:_?Xla(?:Launch|Run)|CompiledFunction(?:Backward)?|Torch-Compiled Region.*)$")
 _KERNEL = re.compile(r"^triton_")
@@ -94,15 +94,12 @@ def _by_operator(side: DeviceSide, table: str, operation: str) -> pd.Series:
     rows = rows[
         ((rows["operation"] == operation) & rows["launch_ns"].notna()).to_numpy(bool) & device_steps.measured(trace, rows)
     ]
-    names = []
-    for thread, mine in rows.groupby(rows["launch_thread"].astype("Int64")):
-        own = operators[(operators["thread"] == thread).to_numpy(bool)]
-        at = mine["launch_ns"].to_numpy(np.int64)
-        place = np.searchsorted(own["start_ns"].to_numpy(np.int64), at, side="right") - 1
-        ends = np.append(own["end_ns"].to_numpy(np.int64), 0)
-        names.append(own["name"].astype("string").str.removeprefix(_PREFIX).iloc[place[(place >= 0) & (at < ends[place])]])
-    whole = pd.concat(names) if names else pd.Series(dtype="string")
-    return whole.value_counts() / max(len(side.account.lengths), 1)
+    operators = operators[operators["thread"].notna().to_numpy(bool)]
+    thread, at = (rows[column].to_numpy(np.int64, na_value=-1) for column in ("launch_thread", "launch_ns"))
+    row = intervals.innermost(*intervals.spans(operators), thread, at)
+    names = operators["name"].astype("string").str.removeprefix(_PREFIX).iloc[row[(row >= 0) & (thread >= 0)]]
+    counts: pd.Series = names.value_counts() / max(len(side.account.lengths), 1)
+    return counts
 
 
 def _outermost(operators: pd.DataFrame) -> pd.DataFrame:

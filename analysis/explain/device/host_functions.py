@@ -11,11 +11,12 @@ from kernelscope.analysis.explain.device.side import DeviceSide
 
 _LEAST = 0.1  # of the difference that is told of
 _MOST = 3
+_KEY = "explain: host functions"
 
 
 def sentences(case: DeviceCase, delta_ns: float) -> list[str]:
     """Return where the host is while the device idles, by what differs most; nothing where none of it is much of delta_ns."""
-    a, b = _idle(case.a), _idle(case.b)
+    a, b = (_kept(side) for side in (case.a, case.b))
     if a.empty or b.empty:
         return []
     both = pd.DataFrame({"a": a, "b": b}).fillna(0.0)
@@ -27,6 +28,14 @@ def sentences(case: DeviceCase, delta_ns: float) -> list[str]:
         for name in names
     ]
     return [f"Meanwhile the host is in {', '.join(parts)}."] if parts else []
+
+
+def _kept(side: DeviceSide) -> pd.Series:
+    """Return what `_idle` does, made once: several rules ask for it."""
+    if _KEY not in side.trace.derived:
+        side.trace.derived[_KEY] = _idle(side)
+    result: pd.Series = side.trace.derived[_KEY]
+    return result
 
 
 def _idle(side: DeviceSide) -> pd.Series:

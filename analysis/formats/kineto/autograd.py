@@ -31,15 +31,6 @@ def owners(chosen: Bool, parent: Int) -> Int:
     return up[:-1]
 
 
-def depths(parent: Int) -> Int:
-    """Return how many operators are around each."""
-    up = np.append(parent, -1)
-    depth = (up >= 0).astype(np.int64)
-    while (up >= 0).any():
-        depth, up = depth + depth[up], up[up]
-    return depth[:-1]
-
-
 def backward_sequence(operators: pd.DataFrame) -> pd.Series:
     """Return for each operator the sequence number of the backward function that it runs in; null in other phases."""
     starts = (operators["forward_thread"].fillna(0) > 0).to_numpy()

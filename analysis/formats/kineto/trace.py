@@ -223,7 +223,7 @@ def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 
 def _paths(names: Int, texts: list[str], parent: Int) -> pd.Categorical:
     """Return the names from the outermost one down, joined by slashes: level by level, each distinct path once."""
-    depth = autograd.depths(parent)
+    depth = intervals.depths(parent)
     path = np.full(len(names), -1, dtype=np.int64)
     distinct: list[str] = []
     for number in range(min(int(depth.max(initial=-1)) + 1, _DEEPEST)):

@@ -9,20 +9,19 @@ import pytest
 
 import kernelscope.analysis as ka
 from kernelscope.analysis.trace import Trace, conform
-from tests.places import ROOT
+from tests.places import corpus
 
-CAPTURE = ROOT.parent / "shared/corpus/nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
+CAPTURE = "nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
 
 
 def test_every_kernel_of_an_export_as_plain_sql_finds_it():
-    if not CAPTURE.is_file():
-        pytest.skip("needs ../shared/corpus")
+    path = corpus(CAPTURE)
     found = defaultdict(list)
-    with sqlite3.connect(f"file:{CAPTURE}?immutable=1", uri=True) as database:
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
         names = dict(database.execute("SELECT id, value FROM StringIds"))
         for name, ns in database.execute('SELECT demangledName, "end" - start FROM CUPTI_ACTIVITY_KIND_KERNEL'):
             found[names[name]].append(ns)
-    table = ka.breakdown(ka.read(CAPTURE), "kernel").table
+    table = ka.breakdown(ka.read(path), "kernel").table
     alone = table[~table["kernel"].duplicated(keep=False) & table["mean_ns"].notna()]
     assert len(alone) > 10
     for row in alone.to_dict("records"):

@@ -6,9 +6,7 @@ import kernelscope.analysis as ka
 from kernelscope.analysis import EvidenceError, Trace
 from kernelscope.analysis.accounting.inclusive import inclusive
 from kernelscope.analysis.trace import conform
-from tests.places import ROOT
-
-CORPUS = ROOT.parent / "shared" / "corpus"
+from tests.places import corpus
 
 
 def nested():
@@ -52,10 +50,7 @@ def test_what_holds_nothing_is_refused():
 @pytest.mark.parametrize("name", ["nsys/zx3xyy__assignment2-systems__result_2_7B_nvtx.sqlite"])
 def test_an_outer_range_is_as_long_as_its_kernels_say(name):
     """No row is longer than the step, none shorter than its own time, and what encloses all holds all."""
-    path = CORPUS / name
-    if not path.is_file():
-        pytest.skip("needs ../shared/corpus")
-    trace = ka.read(path)
+    trace = ka.read(corpus(name))
     result, exclusive = inclusive(trace, "range"), ka.breakdown(trace, "range")
     own = exclusive.table.groupby("range")["time_ns"].sum()
     assert result["rows"]

@@ -14,17 +14,9 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto import trace as kineto
 from kernelscope.analysis.timeline.flame import flame
 from kernelscope.analysis.timeline.lanes import timeline
-from tests.places import ROOT
+from tests.places import corpus
 
-CORPUS = ROOT.parent / "shared/corpus"
 ASCEND = "more/Ascend__msinsight__test_data_pytorch_text_level0_rank0_ascend_pt_ASCEND_PROFILER_OUTPUT_trace_view.json"
-
-
-def corpus(name):
-    path = CORPUS / name
-    if not path.exists():
-        pytest.skip("needs ../shared/corpus")
-    return path
 
 
 def time_of(table):

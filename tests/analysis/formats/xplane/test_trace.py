@@ -17,20 +17,12 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.xplane import trace as xplane
 from kernelscope.analysis.recordings import captures
-from tests.places import ROOT
+from tests.places import ROOT, corpus
 
-CORPUS = ROOT.parent / "shared/corpus/tf"
 OURS = sorted((ROOT / "tests/data/tensorflow").glob("*/operators.xplane.pb"))
 GPU = "AMD-AGI__TraceLens__mi300_jax08_attention.xplane.pb"
 STEERING = ("NoOp", "_Arg", "_Retval", "Identity", "Const", "StatefulPartitionedCall", "PartitionedCall", "While", "StopGradient")
 TPU = "openxla__xprof__tpu_inference_2.xplane.pb"
-
-
-def of_corpus(name):
-    path = CORPUS / name
-    if not path.exists():
-        pytest.skip("a trace of other people: needs ../shared/corpus")
-    return path
 
 
 # --- an independent walker -------------------------------------------------------------------------------------------------
@@ -117,7 +109,7 @@ def planes_of(path):
 
 
 def test_a_gpus_streams_are_its_kernels():
-    path = of_corpus(GPU)
+    path = corpus("tf/" + GPU)
     began, planes = planes_of(path)
     expected = []
     for _, _, lines in [found for found in planes if found[0] == "/device:GPU:0"]:
@@ -143,7 +135,7 @@ def test_a_gpus_streams_are_its_kernels():
 
 
 def test_the_operator_of_a_gpus_kernel_comes_from_its_statistics():
-    path = of_corpus(GPU)
+    path = corpus("tf/" + GPU)
     _, planes = planes_of(path)
     streams = [event for plane, _, lines in planes if plane == "/device:GPU:0" for _, _, events in lines for event in events]
     named = [
@@ -153,7 +145,7 @@ def test_the_operator_of_a_gpus_kernel_comes_from_its_statistics():
 
 
 def test_calls_of_hips_api_are_tied_to_their_kernels():
-    path = of_corpus(GPU)
+    path = corpus("tf/" + GPU)
     began, planes = planes_of(path)
     expected = [
         (name, began + start, began + start + duration, line_id, stats["correlation_id"])
@@ -169,7 +161,7 @@ def test_calls_of_hips_api_are_tied_to_their_kernels():
 
 
 def test_what_allocators_took_and_gave_back_is_the_memory():
-    path = of_corpus(GPU)
+    path = corpus("tf/" + GPU)
     began, planes = planes_of(path)
     expected = [
         (began + start, stats["allocation_bytes"] * (1 if name == "MemoryAllocation" else -1), stats["bytes_allocated"])
@@ -183,7 +175,7 @@ def test_what_allocators_took_and_gave_back_is_the_memory():
 
 
 def test_every_event_of_the_host_is_somewhere_once():
-    path = of_corpus(GPU)
+    path = corpus("tf/" + GPU)
     _, planes = planes_of(path)
     events = sum(len(found) for plane, _, lines in planes if plane == "/host:CPU" for _, _, found in lines)
     trace = xplane.read(path)
@@ -191,7 +183,7 @@ def test_every_event_of_the_host_is_somewhere_once():
 
 
 def test_a_tpus_operations_are_its_kernels_and_its_asynchronous_copies_are_copies():
-    path = of_corpus(TPU)
+    path = corpus("tf/" + TPU)
     began, planes = planes_of(path)
     work, copied = Counter(), []
     for plane, _, lines in planes:
