@@ -12,7 +12,7 @@ from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.explain import pair
 from kernelscope.analysis.explain.layer_names import read_map
 from kernelscope.analysis.recordings import archives
-from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
+from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing, steps_options, warn
 from kernelscope.cli.output import figure_options, write_explanation
@@ -74,8 +74,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _scripts(arguments: argparse.Namespace) -> tuple[Path, Path] | None:
     """Record both sides where they are scripts; return where, None where they are none."""
     paths = [Path(path) for path in arguments.paths]
-    if len(paths) != 2 or not all(path.suffix == ".py" and path.is_file() for path in paths):
+    scripts = [path for path in paths if path.suffix == ".py"]
+    if not scripts:
         return None
+    for path in scripts:
+        if not path.is_file():
+            raise UsageError(f"{path}: no such script")
+    if len(paths) != 2 or len(scripts) != 2:
+        raise UsageError(f"{scripts[0]}: a script is set against another script; name two")
     if arguments.repeats < 1:
         raise UsageError(f"--repeats {arguments.repeats}: at least 1")
     return profile.in_turns((paths[0], paths[1]), shlex.split(arguments.arguments), arguments.repeats, sys.argv)
@@ -129,9 +135,16 @@ def _names(folder: Path) -> list[str]:
     kind = kind_of(folder)
     if not folder.is_dir() or kind in (Kind.RUN, Kind.IMPORT):
         return []
+    if kind is Kind.SIDES:  # that which was recorded first is what the other is set against
+        return [side.name for side in sorted(folder.iterdir(), key=_recorded) if kind_of(side) is Kind.RUNS]
     found = sorted(path.name for path in folder.iterdir() if kind_of(path) in (Kind.RUN, Kind.IMPORT))
     recorded = read_object(folder / COMPARISON).get("frameworks", []) if kind is Kind.COMPARISON else []
     return sorted(found, key=lambda name: recorded.index(name) if name in recorded else len(recorded))
+
+
+def _recorded(side: Path) -> str:
+    """Return when the first recording of a side began; of what is none an empty text."""
+    return min((str(read_object(file)["created"]) for file in side.glob(f"*/{RUN}")), default="")
 
 
 def _target(text: str) -> Path:

@@ -18,10 +18,10 @@ from kernelscope.analysis import advise
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.comparisons import opening
 from kernelscope.analysis.comparisons.comparison import compare
-from kernelscope.analysis.explain import again
 from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.imported import Imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.names import told_apart
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import output, sharing, warn
 from kernelscope.cli.breakdown import recording_cost
@@ -180,12 +180,18 @@ def target_file(text: str, force: bool) -> Path:
 
 
 def named_runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
-    """Return runs and what was left out of their comparisons; raise UsageError when two runs are called the same."""
+    """Return runs and what was left out of their comparisons; those of one name are called by what tells their folders apart.
+
+    Raises UsageError where a run is named twice.
+    """
     runs, left_out = opening.runs(paths)
-    names = [run.name for run in runs]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        profiled = again.recorded_by(next(run for run in runs if run.name == twice[0]).record) == again.PROFILE
-        label = "--label NAME" if profiled else f"-f LABEL={twice[0]}"
-        raise UsageError(f"two runs are called {twice[0]}; record one of them with a label: {label}")
+    by_name: dict[str, list[Run]] = {}
+    for run in runs:
+        by_name.setdefault(run.name, []).append(run)
+    for same in (same for same in by_name.values() if len(same) > 1):
+        names = told_apart([run.path for run in same])
+        if names is None or set(names) & set(by_name):
+            raise UsageError(f"two runs are called {same[0].name}; name each folder once, or rename one of them")
+        for run, name in zip(same, names, strict=True):
+            run.name = name
     return runs, left_out

@@ -30,7 +30,7 @@ hypothesis.settings.load_profile("kernelscope")
 RECORDING = {
     f"tests/{name}.py"
     for name in (
-        "test_compare", "test_faults", "test_more_frameworks", "planted/test_planted", "workloads/test_mxnet",
+        "test_compare", "test_faults", "test_more_frameworks", "tools/planted/test_planted", "workloads/test_mxnet",
         "workloads/test_pytorch", "workloads/test_tensorflow",
     )
 }  # fmt: skip

@@ -116,11 +116,9 @@ def read(path: Path, request: Request | None = None) -> Subject:
     name = archives.named(str(path))
     path = archives.folder(path)
     kind = kinds.kind_of(path)
-    if kind is Kind.RUN:
-        return of_run(Run(path), name)
     if kind in (Kind.IMPORT, Kind.CAPTURE):
         return of_trace(reading.read(path), name, request)
-    raise EvidenceError(f"{path}: holds several recordings; name one of them")
+    return of_run(Run(path), name)
 
 
 def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject:

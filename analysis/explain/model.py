@@ -23,6 +23,7 @@ ROW_COLUMNS = (
     "significant", "a_count", "b_count",
 )  # fmt: skip
 SIDES = ("a", "b")
+LEAST_SEEN = 0.05  # of the processor time of a step: a smaller difference is not seen by it alone
 INSTRUMENTATION = "(instrumentation)"  # stands for a row: the part of the wall difference that no recorded cell holds
 
 
@@ -159,9 +160,11 @@ class Account:
 
     @property
     def seen_by_processor(self) -> bool:
-        """Whether processor time of single recordings shows the difference, where wall times may be too noisy to."""
+        """Whether processor time shows the difference; wall times of one restart, or of disturbed ones, may be too noisy to."""
         used = self.processor
-        return bool(self.floor and used is not None and used.significant and used.delta_ns * self.wall.delta_ns > 0)
+        if used is None or not used.significant or used.delta_ns * self.wall.delta_ns <= 0:
+            return False
+        return abs(used.delta_ns) >= LEAST_SEEN * max(used.a_ns, used.b_ns)
 
     def of_side(self, side: str) -> pd.DataFrame:
         """Return the cells of side "a" or "b"."""

@@ -43,6 +43,7 @@ def merged(restarts: Sequence[Side], name: str) -> Side:
             raise EvidenceError(
                 f"{first.path} is of {first.framework} and {other.path} of {other.framework}: these are two sides"
             )
+    _refuse_copies(restarts)
     windows, cells, before, rows = [], [], 0, 0
     for side in restarts:
         windows.append(side.windows.assign(restart=side.windows["restart"] + before))
@@ -58,3 +59,14 @@ def merged(restarts: Sequence[Side], name: str) -> Side:
     first.clean = [steps for side in restarts for steps in side.clean]
     first.clean_ns = median_step_ns(first.clean) if first.clean else None
     return first
+
+
+def _refuse_copies(restarts: Sequence[Side]) -> None:
+    """Raise EvidenceError where one recording is there twice: as two processes that agree so well they would feign certainty."""
+    known: dict[bytes, str] = {}
+    for side in restarts:
+        if side.clean:
+            content = pd.concat(side.clean)[["start_ns", "end_ns"]].to_numpy().tobytes()
+            if content in known:
+                raise EvidenceError(f"{side.path} is a copy of {known[content]}: remove one, or record the program again")
+            known[content] = side.path

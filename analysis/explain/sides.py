@@ -20,6 +20,7 @@ from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.explain.trace_layers import labels, layers_of
 from kernelscope.analysis.recordings import archives, core_use, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.names import told_apart
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 
@@ -181,8 +182,7 @@ def with_distinct_names(a: Side, b: Side) -> tuple[Side, Side]:
     """Return the sides under names that differ: their own, else those of their folders or files, else A and B."""
     if a.name != b.name:
         return a, b
-    folders = [Path(side.path).name for side in (a, b)]
-    names = folders if folders[0] != folders[1] and all(folders) else ["A", "B"]
+    names = told_apart([Path(side.path) for side in (a, b)]) or ["A", "B"]
     return replace(a, name=names[0]), replace(b, name=names[1])
 
 

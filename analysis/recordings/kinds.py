@@ -14,6 +14,7 @@ class Kind(Enum):
     SWEEP = "a sweep"
     IMPORT = "an imported capture"
     RUNS = "a folder of run folders"
+    SIDES = "a folder of sides, each with several recordings"
     CAPTURE = "a capture"
 
 
@@ -29,4 +30,8 @@ def kind_of(path: Path) -> Kind:
     for mark, kind in MARKS.items():
         if (path / mark).is_file():
             return kind
-    return Kind.RUNS if path.is_dir() and any(path.glob(f"*/{RUN}")) else Kind.CAPTURE
+    if not path.is_dir():
+        return Kind.CAPTURE
+    if any(path.glob(f"*/{RUN}")):
+        return Kind.RUNS
+    return Kind.SIDES if any(path.glob(f"*/*/{RUN}")) and not any(path.glob(f"*/{COMPARISON}")) else Kind.CAPTURE

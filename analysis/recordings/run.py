@@ -257,6 +257,11 @@ def _no_run(path: Path, kind: Kind) -> str:
         return "an imported capture; captures are reported and broken down one at a time"
     if kind is Kind.RUNS:
         return f"holds run folders; name one of them: {inside}"
+    if kind is Kind.SIDES:
+        found = sorted(file.parent.relative_to(path) for file in path.glob(f"*/*/{kinds.RUN}"))
+        return (
+            f"holds several recordings; name one of them, such as {path / found[0]}, or set them against each other with explain"
+        )
     return "not a run folder (no run.json); name a folder that `run` or `compare` wrote"
 
 

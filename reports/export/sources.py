@@ -71,7 +71,7 @@ def source(path: Path, handling: Handling) -> Source:
         return Imported(path, handling)
     if kind is Kind.COMPARISON:
         return Comparison(path.parent if path.is_file() else path, handling)
-    if kind in (Kind.RUN, Kind.RUNS):
+    if kind in (Kind.RUN, Kind.RUNS, Kind.SIDES):
         return OneRun(path, handling)
     return Capture(path, handling)
 

@@ -92,6 +92,21 @@ def test_sides_of_one_folder(folder, capsys, monkeypatch):
     assert chosen == [((folder / "slow", folder / "fast"), Path("m"), True)], "the order of the comparison"
 
 
+def test_a_folder_that_two_scripts_were_recorded_into(tmp_path, capsys, monkeypatch):
+    """As `explain before.py after.py` leaves it: the side that was recorded first is the one that the other is set against."""
+    for name, minutes in (("before", (0, 3)), ("after", (1, 2))):
+        for number, minute in enumerate(minutes, start=1):
+            (tmp_path / name / str(number)).mkdir(parents=True)
+            (tmp_path / name / str(number) / "run.json").write_text(json.dumps({"created": f"2026-01-01T10:0{minute}:00"}))
+    chosen = []
+    monkeypatch.setattr(command, "explained", lambda paths, *_: chosen.append(paths) or json.loads(DATA.read_text()))
+    assert explain(capsys, tmp_path)[0] == 0
+    assert explain(capsys, tmp_path, "--a", "after", "--b", "before")[0] == 0
+    assert chosen == [(tmp_path / "before", tmp_path / "after"), (tmp_path / "after", tmp_path / "before")]
+    assert main.main(["advise", str(tmp_path)]) == 3
+    assert f"name one of them, such as {tmp_path / 'after' / '1'}" in capsys.readouterr().err
+
+
 def test_all_formats_come_from_one_result(tmp_path, capsys, monkeypatch):
     result = json.loads(DATA.read_text())
     monkeypatch.setattr(command, "explained", lambda *_: result)
@@ -123,6 +138,8 @@ def test_all_formats_come_from_one_result(tmp_path, capsys, monkeypatch):
         (["{sides}", "--a", "fast", "--b", "quick"], "--b quick: no such side in"),
         (["{a}", "{b}", "--format", "csv"], "invalid choice: 'csv'"),
         (["{sides}/fast"], "one side; name the other too"),
+        (["nothing.py", "{a}"], "nothing.py: no such script"),
+        ([__file__, "{a}"], "a script is set against another script; name two"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_status_2(pair, folder, capsys, arguments, expected):

@@ -91,9 +91,8 @@ def test_parameters_that_are_updated_by_hand(pytorch_run: Callable[..., Run], ar
     _assert_all_passes(run, "train", "where Model is called in training mode after a backward, as no optimizer is made")
     assert _operators_of_steps(run, "aten::embedding_dense_backward") == {1}
     assert _operators_of_steps(run, "aten::embedding") == {1}
-    layers = run.layers_trace()
-    assert layers is not None
-    assert {"encoder", "rnn", "decoder"} <= set(layers.ranges["layer"].dropna())
+    # Of the kernels pass: on a busy machine the layers pass of so short a step keeps no ranges, as it should
+    assert {"encoder", "rnn", "decoder"} <= set(breakdown(run.trace(), "layer").table["layer"])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -25,10 +26,17 @@ _FIRST = ".first"  # behind the name of a folder whose command is run again
 
 
 def runnable(command: Sequence[str], module: Sequence[str] | None = None) -> list[str]:
-    """Return the command as a process can be started by it: a Python file or a module gets the interpreter of the environment."""
+    """Return the command as a process can be started by it: a Python file or a module gets the interpreter of the environment.
+
+    Raises UsageError where there is no such file.
+    """
     if module:
         return [_python(), "-m", *module]
-    return [_python(), *command] if command and command[0].endswith(".py") else list(command)
+    if not command or not command[0].endswith(".py"):
+        return list(command)
+    if not Path(command[0]).is_file():
+        raise UsageError(f"{command[0]}: no such script")
+    return [_python(), *command]
 
 
 def _python() -> str:
@@ -94,19 +102,31 @@ def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int,
     names = [path.stem for path in scripts]
     whole = dated("explain")
     folders = [whole / name for name in (names if names[0] != names[1] else ("a", "b"))]
-    for number in range(1, repeats + 1):
-        turn = list(zip(scripts, folders, strict=True))
-        for script, folder in turn if number % 2 else turn[::-1]:
-            mine = folder / str(number)
-            mine.mkdir(parents=True)
-            with _stdout_to_stderr():
-                outcome = profile([_python(), str(script), *arguments], ProfileOptions(), mine, None, asked)
-            for line in outcome.lines():
-                print(line, file=sys.stderr)
-            if outcome.status or outcome.seen is None:
-                reason = f"ended with status {outcome.status}" if outcome.status else "nothing was recorded of it"
-                raise ChildError(f"{script}: {reason}; see what it said above, and {whole} for what was recorded")
+    turn = list(zip(scripts, folders, strict=True))
+    order = [(*side, number) for number in range(1, repeats + 1) for side in (turn if number % 2 else turn[::-1])]
+    print(f"kernelscope: each script runs {repeats} times to its end, in turns; what is recorded: {whole}", file=sys.stderr)
+    began = time.monotonic()
+    for done, (script, folder, number) in enumerate(order):
+        left = f", about {_duration((time.monotonic() - began) / done * (len(order) - done))} left" if done else ""
+        print(f"kernelscope: recording {done + 1} of {len(order)}: {script}{left}", file=sys.stderr, flush=True)
+        _one(script, folder / str(number), arguments, asked, whole)
     return folders[0], folders[1]
+
+
+def _one(script: Path, folder: Path, arguments: Sequence[str], asked: list[str], whole: Path) -> None:
+    """Record a script into a folder, and say what was recorded; raise ChildError where that fails."""
+    folder.mkdir(parents=True)
+    with _stdout_to_stderr():
+        outcome = profile([_python(), str(script), *arguments], ProfileOptions(), folder, None, asked)
+    for line in outcome.lines():
+        print(line, file=sys.stderr, flush=True)
+    if outcome.status or outcome.seen is None:
+        reason = f"ended with status {outcome.status}" if outcome.status else "nothing was recorded of it"
+        raise ChildError(f"{script}: {reason}; see what it said above, and {whole} for what was recorded")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def _recorded(command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str]) -> Outcome:

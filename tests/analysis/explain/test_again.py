@@ -38,11 +38,11 @@ def test_a_capture_on_either_side_decides():
     assert again.advice({again.PROFILE, again.CAPTURE}, 1, False) == again.OF_CAPTURES
 
 
-@pytest.mark.parametrize(("recorder", "option"), [("profile", "--label "), (None, "-f LABEL=")])
-def test_two_runs_of_a_name_are_told_how_to_label_one(tmp_path, run_folder, recorder, option):
-    paths = [run_folder(tmp_path / name, recorder=recorder, label="train") for name in "ab"]
-    with pytest.raises(UsageError, match=option):
-        report.named_runs(paths)
+def test_two_runs_of_a_name_are_called_by_their_folders(tmp_path, run_folder):
+    paths = [run_folder(tmp_path / name / "1", recorder="profile", label="train") for name in ("before", "after")]
+    assert [run.name for run in report.named_runs(paths)[0]] == ["before", "after"]
+    with pytest.raises(UsageError, match="two runs are called train; name each folder once"):
+        report.named_runs([paths[0], paths[0]])
 
 
 @pytest.mark.parametrize(("recorder", "said"), [("profile", "profile each side three times"), (None, "--repeats 3 or more")])

@@ -51,11 +51,11 @@ def test_restarts_tell_the_noise_themselves():
     assert noise.processor(side("A", steps(40.0)), side("B")) is None
 
 
-def case(a, b, wall):
+def case(a, b, wall, restarts=1):
     rows = pd.DataFrame({"delta_ns": pd.Series([], dtype="int64")})
     account = Account(
         wall=wall, rows=rows, cells=pd.DataFrame(), instrumentation_ns=0, removed_ns={}, recorded_ns={}, samples=None,
-        by_restart=None, restarts=1, floor=noise.AS_IT_COMES, processor=noise.processor(a, b),
+        by_restart=None, restarts=restarts, floor=noise.floor(a, b, restarts), processor=noise.processor(a, b),
     )  # fmt: skip
     return Case(a, b, [], account, {})
 
@@ -75,6 +75,16 @@ def test_what_processor_time_shows_is_seen_although_steps_are_noisy():
     assert "within the noise" in reason
     reason, _ = abstention.reason(case(side("A", steps(60.0)), side("B", steps(40.0)), wall), False)
     assert "within the noise" in reason, "a longer step that needs less processor time"
+
+
+def test_processor_time_of_restarts_is_seen_although_one_was_disturbed():
+    a, wall = side("A", *map(steps, (40.0, 41.0, 39.5))), Wall(30 * MS, 39 * MS, DROWNED)
+    more, little = side("B", *map(steps, (60.0, 59.0, 61.0))), side("B", *map(steps, (41.4, 41.5, 41.6)))
+    assert abstention.reason(case(a, more, wall, restarts=3), False) is None
+    alike = side("A", *map(steps, (40.0, 40.1, 39.9)))
+    assert case(alike, little, wall, restarts=3).account.processor.significant, "beyond its noise"
+    reason, _ = abstention.reason(case(alike, little, wall, restarts=3), False)
+    assert "within the noise" in reason, "but by less than 5%, which alone says little"
 
 
 def test_steps_that_are_longer_by_waiting_on_a_busy_machine_get_no_cause():

@@ -1,5 +1,7 @@
 """Several recordings of one program as one side: they are restarts, as those of one run are."""
 
+import shutil
+
 import pandas as pd
 import pytest
 
@@ -45,4 +47,10 @@ def test_three_restarts_a_side_give_an_interval(several, tmp_path, run_folder):
 def test_other_work_is_no_restart(several, run_folder):
     run_folder(several / "4", options={"network": "lenet", "mode": "train", "batch": 1})
     with pytest.raises(EvidenceError, match=r"did different work \(batch.*folder of their own"):
+        restarts.load(several)
+
+
+def test_a_copy_is_no_restart(several):
+    shutil.copytree(several / "1", several / "4")
+    with pytest.raises(EvidenceError, match=r"4 is a copy of .*1: remove one"):
         restarts.load(several)

@@ -14,7 +14,9 @@ from kernelscope.analysis.recordings.kinds import Kind, kind_of
         (["import.json"], Kind.IMPORT),
         (["first/run.json", "second/run.json"], Kind.RUNS),
         (["kernels.csv"], Kind.CAPTURE),
+        (["a/1/run.json", "b/1/run.json"], Kind.SIDES),
         (["a/compare.json"], Kind.CAPTURE),
+        (["a/compare.json", "a/b/run.json"], Kind.CAPTURE),
     ],
 )
 def test_folders(files, kind, tmp_path):
