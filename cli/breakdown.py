@@ -20,7 +20,7 @@ from kernelscope.cli import output, steps_options
 from kernelscope.cli.output import FORMATS, write_breakdown
 from kernelscope.cli.warn import about, about_info
 from kernelscope.reports import recorded
-from kernelscope.reports.chosen_rows import UnknownColumn, chosen, finest, with_columns
+from kernelscope.reports.chosen_rows import NotInTable, chosen, finest, with_columns
 from kernelscope.tracer.outside.errors import UsageError
 
 ALL = "all"  # rows
@@ -100,7 +100,7 @@ def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | N
     try:
         result = chosen(result, arguments.filter, arguments.sort, most)
         table = with_columns(result, arguments.columns.split(",")) if arguments.columns else None
-    except UnknownColumn as error:
+    except NotInTable as error:
         raise UsageError(f"--filter, --sort, --columns: {error}") from error
     if table is not None:
         output.write(table, arguments.format)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -10,11 +11,12 @@ from kernelscope.reports.table import Table, of_rows
 
 Row = Mapping[str, Any]
 _MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
+_EXAMPLES = 5
 _SUMS = ("count", "duration_ns", "time_ns", "share")
 
 
-class UnknownColumn(ValueError):
-    """A column that a table does not have; the text names those that it has."""
+class NotInTable(ValueError):
+    """A column or rows that a table does not have; the text names what it has."""
 
 
 def chosen(
@@ -23,14 +25,17 @@ def chosen(
     """Return a breakdown's envelope with the rows that were asked for.
 
     filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column; numbers from the largest, text
-    from a to z; "time" is time_ns. most: how many rows, those with most time unless sort says otherwise. Raises UnknownColumn.
+    from a to z; "time" is time_ns. most: how many rows, those with most time unless sort says otherwise. Raises NotInTable, for
+    filters that no row matches as well.
     """
     rows = list(result["rows"])
     columns = list(rows[0]) if rows else []
     sort = "time_ns" if sort == "time" else sort
     wanted = [text.partition("=") for text in filters]
     _check(rows, [*(name for name, _, _ in wanted), *([sort] if sort else [])])
-    kept = [row for row in rows if all(fnmatchcase(str(row[name] or ""), pattern) for name, _, pattern in wanted)]
+    kept = [row for row in rows if all(_matches(row, name, pattern) for name, _, pattern in wanted)]
+    if rows and not kept:
+        raise NotInTable(f"no row matches; {_values(rows, wanted)}")
     if sort:
         number = any(isinstance(row[sort], int | float) for row in kept)
         kept.sort(key=lambda row: (row[sort] is None, -(row[sort] or 0) if number else str(row[sort])))
@@ -44,7 +49,7 @@ def chosen(
 
 
 def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
-    """Return a breakdown's rows with these columns only, numbers as JSON has them; ["all"] is every one. Raises UnknownColumn."""
+    """Return a breakdown's rows with these columns only, numbers as JSON has them; ["all"] is every one. Raises NotInTable."""
     rows = result["rows"]
     known = tuple(rows[0]) if rows else ()
     wanted = known if list(names) == ["all"] else tuple(names)
@@ -53,10 +58,25 @@ def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
 
 
 def _check(rows: Sequence[Row], names: Sequence[str]) -> None:
-    """Raise UnknownColumn for a name that is no column of these rows."""
+    """Raise NotInTable for a name that is no column of these rows."""
     for name in names:
         if rows and name not in rows[0]:
-            raise UnknownColumn(f"no column {name!r}; there are {', '.join(rows[0])}")
+            raise NotInTable(f"no column {name!r}; there are {', '.join(rows[0])}")
+
+
+def _matches(row: Row, name: str, pattern: str) -> bool:
+    return fnmatchcase(str(row[name] or ""), pattern)
+
+
+def _values(rows: Sequence[Row], wanted: Sequence[tuple[str, str, str]]) -> str:
+    """Return what the rows have in the column of the filter that leaves none, the likest to its pattern first."""
+    name, pattern = next(
+        ((name, pattern) for name, _, pattern in wanted if not any(_matches(row, name, pattern) for row in rows)),
+        (wanted[-1][0], wanted[-1][2]),
+    )
+    values = list(dict.fromkeys(str(row[name]) for row in rows if row[name]))
+    like = get_close_matches(pattern.strip("*"), values, _EXAMPLES, 0.3)
+    return f"values of {name} are such as {', '.join([*like, *(value for value in values if value not in like)][:_EXAMPLES])}"
 
 
 def _others(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Any]:

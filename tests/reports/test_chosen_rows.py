@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelscope.reports.chosen_rows import UnknownColumn, chosen, finest
+from kernelscope.reports.chosen_rows import NotInTable, chosen, finest
 
 ROWS = [
     {"layer": "conv1", "phase": "forward", "count": 2, "duration_ns": 60, "time_ns": 50, "share": 0.5},
@@ -32,8 +32,16 @@ def test_rows_in_the_order_of_the_source_keep_it_and_the_largest_are_shown():
 
 
 def test_a_column_that_is_not_there_is_named():
-    with pytest.raises(UnknownColumn, match="no column 'kernel'; there are layer, phase"):
+    with pytest.raises(NotInTable, match="no column 'kernel'; there are layer, phase"):
         chosen(RESULT, ["kernel=x"])
+
+
+def test_a_filter_that_leaves_nothing_names_what_there_is():
+    with pytest.raises(NotInTable, match="no row matches; values of layer are such as conv., conv., head"):
+        chosen(RESULT, ["phase=forward", "layer=convolution*"])
+    with pytest.raises(NotInTable, match="no row matches; values of phase are such as forward"):
+        chosen(RESULT, ["layer=conv1", "phase=back*"])
+    assert chosen({**RESULT, "rows": []}, ["layer=x"])["rows"] == []
 
 
 def test_what_tells_most_of_a_recording():

@@ -67,9 +67,10 @@ def of_name(trace: Trace, work: StreamWork, pattern: str) -> Iterator[DetectedSt
 def inside(trace: Trace, pattern: str) -> DetectedSteps | None:
     """Return ranges of a name, each from its start to its end, as steps; None where no measured step has one.
 
-    Of ranges inside one of their own name the outer one counts, and of several threads the one that has most of them.
+    Of ranges inside one of their own name the outer one counts, of several phases (forward, backward) the one that takes most
+    time, and of several threads the one that has most of them.
     """
-    mine = _of_name(trace, pattern)
+    mine, phase = _of_main_phase(_of_name(trace, pattern))
     measured = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(measured):
         mine = mine[intervals.containing(mine["start_ns"].to_numpy(np.int64), *intervals.edges(measured)) >= 0]
@@ -80,7 +81,17 @@ def inside(trace: Trace, pattern: str) -> DetectedSteps | None:
     outer = np.append(True, begins[1:] >= np.maximum.accumulate(ends)[:-1]) & (ends > begins)
     rows = rows[outer]
     table = rows[["thread", "start_ns", "end_ns"]].assign(step=range(len(rows)), warmup=False)
-    return DetectedSteps("inside", pattern, conform("steps", table), 1.0, "high") if len(rows) else None
+    name = f"{pattern} ({phase})" if phase else pattern
+    return DetectedSteps("inside", name, conform("steps", table), 1.0, "high") if len(rows) else None
+
+
+def _of_main_phase(mine: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
+    """Return the ranges of the phase that takes most time, and which that is; None where all are of one."""
+    phases = mine["phase"].astype("string").fillna("other")
+    if phases.nunique() < 2:
+        return mine, None
+    phase = str((mine["end_ns"] - mine["start_ns"]).groupby(phases).sum().idxmax())
+    return mine[(phases == phase).to_numpy(bool)], phase
 
 
 def matching(trace: Trace, pattern: str) -> int:

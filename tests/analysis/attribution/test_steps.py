@@ -4,11 +4,13 @@ import copy
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kernelscope.analysis import Trace
 from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import conform
 from tests.analysis.explain.device.synthetic import (
     COPIES,
     LOADER,
@@ -60,6 +62,16 @@ def test_ranges_named_like_steps(name):
     found, truth = found_in(lambda number: [Within(name.format(number), tuple(STEP)), Host(30)])
     assert_are(found, truth, "range")
     assert found.confidence == "high"
+
+
+def test_inside_of_a_range_of_two_phases_is_the_longer_one():
+    """A layer's range is open once forward and in pieces backward: their mean would be nobody's time."""
+    rows = [("conv", start + place, start + place + lasts, phase) for start in (0, 1000, 2000)
+            for place, lasts, phase in ((0, 400, "forward"), (500, 30, "backward"), (600, 30, "backward"))]  # fmt: skip
+    ranges = pd.DataFrame(rows, columns=["name", "start_ns", "end_ns", "phase"]).assign(thread=1, category="layer")
+    found = steps.inside(Trace(ranges=conform("ranges", ranges)), "conv")
+    assert (found.table["end_ns"] - found.table["start_ns"]).tolist() == [400] * 3
+    assert "inside of range conv (forward), which was open 3 times" in found.sentence()
 
 
 def test_ranges_around_the_host_part_only():
