@@ -1,7 +1,8 @@
 """Which step device work belongs to: the one that launched it, whenever it runs; and how long a step lasts on the device.
 
 A device works behind the host: a step's kernels run when the host's step has ended, and the host's clock would clip or lose them.
-So a step of the device runs from its first kernel to the next step's first. Kernels of a CPU belong to the step that they run in.
+So a step of the device begins where the host's does, or later, when the device is done with what was launched before; at its own
+first kernel at the latest. Kernels of a CPU belong to the step that they run in.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ def step_at(times: pd.Series, steps: pd.DataFrame) -> pd.Series:
     return _numbers(position, ordered).set_axis(times.index)
 
 
-def assign(trace: Trace, on_device: bool = False) -> None:
+def assign(trace: Trace, on_device: bool = False, marked: bool = True) -> None:
     """Fill `step` of all device work, and device_start_ns and device_end_ns of the steps, in place.
 
     The latter two are null where no device works behind the host: a step then lasts as long on the device as on the host.
-    on_device: the steps' times are the device's own: work belongs to the step in which it starts.
+    on_device: the steps' times are the device's own: work belongs to the step in which it starts. marked: a step is what lies
+    between its marks; else they stand anywhere in what repeats, and a step is from its first work to the next one's.
     """
     steps = trace.steps.sort_values("start_ns")
     result = _StepWork.of(trace, steps, on_device)
-    bounds_and_firsts = None if on_device else _bounds(result, steps)
+    bounds_and_firsts = None if on_device else _bounds(result, steps, marked)
     edges = bounds_and_firsts[:2] if bounds_and_firsts else None
     if bounds_and_firsts is not None:
         _place_unlaunched(result, *bounds_and_firsts)
@@ -85,6 +87,7 @@ def drop_empty_tail(trace: Trace) -> None:
         return
     if lasted[last[0]] < _PAUSE * float(lasted.drop(last).median()):
         trace.steps = trace.steps.drop(last)
+        assign(trace)  # the step before ends by itself now
         trace.diagnostics["steps at the end without device work, left out"] = 1
 
 
@@ -105,6 +108,7 @@ class _StepWork:
     """Rows of device work of all tables, one after another, and the step (position, -1: none) that each belongs to.
 
     positions: the same by table. behind: on a device that works behind the host. opening: may be the first work of a step.
+    computes: is no copy. main: on the stream that computes longest: others may run ahead of it or behind.
     """
 
     positions: dict[str, Int]
@@ -115,11 +119,13 @@ class _StepWork:
     thread: Int
     behind: Bool
     opening: Bool
+    computes: Bool
+    main: Bool
 
     @classmethod
     def of(cls, trace: Trace, steps: pd.DataFrame, on_device: bool) -> _StepWork:
         columns: dict[str, list[npt.NDArray[np.int64] | Bool]] = {name: [] for name in ("start", "end", "launch", "thread")}
-        behind, opening, sizes = [], [], []
+        behind, opening, streams, sizes = [], [], [], []
         for name in DEVICE_TABLES:
             table = getattr(trace, name)
             sizes.append(len(table))
@@ -128,13 +134,16 @@ class _StepWork:
                 columns[key].append(table[column].to_numpy(np.int64, na_value=-1))
             behind.append(_is_accelerator(table["device"]))
             opening.append(np.ones(len(table), bool) if name != "copies" else (table["operation"] != "set").to_numpy(bool))
+            streams.append(table["device"].astype("string").fillna("") + " " + table["thread"].astype("string").fillna(""))
         whole = {name: np.concatenate(parts).astype(np.int64) for name, parts in columns.items()}
         launched = np.concatenate(behind) & (whole["launch"] >= 0) & (not on_device)
         at = np.where(launched, whole["launch"], whole["start"])
         position = intervals.containing(at, *intervals.edges(steps))
         parts = np.split(position, np.cumsum(sizes)[:-1])  # views: what is changed in one is changed in the other
-        return cls(dict(zip(DEVICE_TABLES, parts, strict=True)), position, **whole,
-                   behind=np.concatenate(behind), opening=np.concatenate(opening))  # fmt: skip
+        computes = np.repeat([name != "copies" for name in DEVICE_TABLES], sizes)
+        main = _longest(pd.concat(streams), whole["end"] - whole["start"], np.concatenate(behind) & computes)
+        return cls(dict(zip(DEVICE_TABLES, parts, strict=True)), position, **whole, behind=np.concatenate(behind),
+                   opening=np.concatenate(opening), computes=computes, main=main)  # fmt: skip
 
     @property
     def launched(self) -> Bool:
@@ -145,6 +154,14 @@ class _StepWork:
 def _is_accelerator(devices: pd.Series) -> Bool:
     """Return which rows ran on something other than the host's processors."""
     return (devices.notna() & (devices != "cpu")).to_numpy(bool)
+
+
+def _longest(streams: pd.Series, lasted: Int, counted: Bool) -> Bool:
+    """Return which rows are of the stream that the counted ones last longest on."""
+    codes, _ = pd.factorize(streams.to_numpy(dtype=object))
+    if not counted.any():
+        return np.zeros(len(codes), dtype=bool)
+    return np.asarray(codes == np.bincount(codes[counted], weights=lasted[counted]).argmax())
 
 
 def _place_unlaunched(work: _StepWork, begun: Int, over: Int, first: Int) -> None:
@@ -161,12 +178,13 @@ def _place_unlaunched(work: _StepWork, begun: Int, over: Int, first: Int) -> Non
 # --- from when to when ----------------------------------------------------------------------------------------------------------
 
 
-def _bounds(work: _StepWork, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None:
+def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool) -> tuple[Int, Int, Int] | None:
     """Return when each step starts and ends on the devices, and when its own work does; None where nothing was launched on one.
 
-    The first of consecutive steps starts when the host's does, unless work was launched right before it, as by a warm-up step.
-    And where the device is behind by half a step and more, it is busy with earlier work then, and catches up after the last step
-    has ended on the host: its first step starts with its own work, too.
+    A step starts when the host's does or, where the device still works on what was launched before, when it is done with that.
+    The first of consecutive ones starts with the host's, so that all together last as long as the marks say, unless work was
+    launched right before it, as by a warm-up step, or the device is behind by half a step and more: then it is busy with earlier
+    work, and catches up after the last step has ended on the host.
     """
     launched = work.launched
     mine = launched & (work.position >= 0)
@@ -180,12 +198,14 @@ def _bounds(work: _StepWork, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None
     joined = _joined(steps, start, end, usual)
     behind = (last - end)[_run_end_of(joined)] > _PAUSE * usual
     busy = behind & _busy_before(work, start, first)
-    goes_on = np.append(False, joined[:-1]) | _launched_before(work, launched, start, usual)
-    begun = np.where(goes_on | busy, first, np.minimum(start, first))
+    goes_on = np.append(False, joined[:-1]) | _launched_before(work, launched, start, usual) | busy
+    free = np.maximum(start, _done_before(work, first)) if marked else first
+    begun = np.minimum(first, np.where(goes_on, free, start))
     begun = np.maximum.accumulate(begun)
     following = np.append(begun[1:], _NEVER)
     own = np.where(busy[_run_of(joined)], first + (end - start), end)
-    over = np.where(joined, following, np.minimum(_run_end(work, launched, end, np.maximum(own, last), usual), following))
+    alone = _run_end(work, launched, end, np.maximum(own, last), usual, marked)
+    over = np.where(joined, following, np.minimum(alone, following))
     return begun, np.maximum(over, begun), first
 
 
@@ -202,11 +222,12 @@ def _run_of(joined: Bool) -> Int:
 
 
 def _first(work: _StepWork, mine: Bool, steps: pd.DataFrame) -> Int:
-    """Return when each step's first work starts: that launched by the loop's thread where it launches any, else by any thread."""
+    """Return when each step's first work starts: of the main stream and launched by the loop's thread, where there is any."""
     start, _ = intervals.edges(steps)
     by_loop = work.thread == steps["thread"].to_numpy(np.int64)[np.maximum(work.position, 0)]
     result = np.full(len(steps), _NEVER, dtype=np.int64)
-    for rows in (mine & work.opening & by_loop, mine & work.opening, mine):
+    opening = mine & work.opening
+    for rows in (opening & by_loop & work.main, opening & by_loop, opening, mine):
         tried = np.full(len(steps), _NEVER, dtype=np.int64)
         np.minimum.at(tried, work.position[rows], work.start[rows])
         result = np.where(result == _NEVER, tried, result)
@@ -236,14 +257,28 @@ def _launched_before(work: _StepWork, launched: Bool, start: Int, usual: int) ->
     return np.asarray((before >= 0) & (start - launch[np.maximum(before, 0)] <= _PAUSE * usual))
 
 
-def _run_end(work: _StepWork, launched: Bool, end: Int, own: Int, usual: int) -> Int:
-    """Return when each step would end if no other came after it: by itself (`own`), or with the first work launched after it."""
+def _done_before(work: _StepWork, first: Int) -> Int:
+    """Return when the device is done with what earlier steps computed, and with what else began before each step's first work."""
+    latest = np.full(len(first) + 1, -1, dtype=np.int64)  # of each step, and of none where it began before that one's first work
+    mine = work.behind & work.computes & (work.start >= 0)
+    of_none = np.searchsorted(first, work.start, side="right")
+    after = np.where((work.position >= 0) & (work.launch >= 0), work.position + 1, of_none)
+    np.maximum.at(latest, after[mine], work.end[mine])
+    return np.maximum.accumulate(latest)[:-1]
+
+
+def _run_end(work: _StepWork, launched: Bool, end: Int, own: Int, usual: int, marked: bool) -> Int:
+    """Return when each step would end if no other came after it: by itself (`own`), or where what was launched after it begins.
+
+    marked: see assign.
+    """
     opening = launched & work.opening
     order = np.argsort(work.launch[opening], kind="stable")
     launch, begun = work.launch[opening][order], work.start[opening][order]
     after = np.searchsorted(launch, end, side="left")
     near = np.append(launch, _NEVER)[after] - end <= _PAUSE * usual
-    return np.asarray(np.where(near, np.maximum(np.append(begun, _NEVER)[after], end), own))
+    next_work = np.maximum(np.append(begun, _NEVER)[after], end)
+    return np.asarray(np.where(near, np.minimum(next_work, own) if marked else next_work, own))
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def test_a_column_that_is_not_there_is_named():
 
 
 def test_a_filter_that_leaves_nothing_names_what_there_is():
-    with pytest.raises(NotInTable, match="no row matches; values of layer are such as conv., conv., head"):
+    with pytest.raises(NotInTable, match=r"no row matches; values of layer are such as conv., conv., head"):
         chosen(RESULT, ["phase=forward", "layer=convolution*"])
     with pytest.raises(NotInTable, match="no row matches; values of phase are such as forward"):
         chosen(RESULT, ["layer=conv1", "phase=back*"])

@@ -24,8 +24,8 @@ _REMEDIES = {
     "optimizers; no Python loops over tensors",
     "pytorch, compiled": "mode='reduce-overhead' of torch.compile starts each compiled part as a CUDA graph; fewer graph breaks "
     "(TORCH_LOGS=graph_breaks); larger batches; fused optimizers",
-    "tensorflow": "tf.function(jit_compile=True) around the whole step; with Keras' fit, jit_compile=True and steps_per_execution "
-    "in compile",
+    "tensorflow": "tf.function(jit_compile=True) around the whole step; with Keras' fit, jit_compile=True and "
+    "steps_per_execution in compile",
     "tensorflow 1": "several steps in one session.run (tf.while_loop, input from tf.data instead of feed_dict); XLA "
     "(global_jit_level in tf.ConfigProto); larger batches",
     "tensorflow 1, compiled": "fewer and larger XLA clusters: replace operators between them that XLA cannot compile; several "

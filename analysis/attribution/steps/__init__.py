@@ -153,5 +153,6 @@ def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
     """Return the trace with these steps, and its device work assigned to them; without steps for None."""
     table = trace.steps.iloc[:0] if steps is None else steps.table
     result = replace(trace, steps=table, **{name: getattr(trace, name).copy() for name in device_steps.DEVICE_TABLES})
-    device_steps.assign(result, on_device=steps is not None and steps.on_device)
+    found = steps is not None and steps.method != "profiler"
+    device_steps.assign(result, on_device=steps is not None and steps.on_device, marked=not found)
     return result
