@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from kernelscope.analysis.accounting.device_account import COMMUNICATION
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
+_GRADIENTS = re.compile(r"(?i)all_?reduce|reduce_?scatter|all_?gather")  # what exchanges gradients and parameters
 _REMEDIES = {
     "pytorch": "overlap it with the backward pass: DistributedDataParallel(bucket_cap_mb=..., gradient_as_bucket_view=True, "
     "static_graph=True); fewer synchronisations with no_sync() and accumulation; gradients in bfloat16 (comm hooks)",
     "": "overlap it with the backward pass, send larger pieces, or send half-precision gradients",
+}
+_OTHERS = {
+    "pytorch": "start it earlier and compute what does not need it meanwhile: async_op=True of all_to_all and send, TorchRec's "
+    "TrainPipelineSparseDist; narrower types on the wire",
+    "": "start it earlier and compute what does not need it meanwhile; narrower types on the wire",
 }
 
 
@@ -19,18 +27,20 @@ def exposed(subject: Subject) -> list[Advice]:
     rows = subject.part(COMMUNICATION)
     ns = words.time_of(rows)
     whole = float(rows["duration_ns"].sum())
+    gradients = 2 * words.time_of(rows[rows["name"].fillna("").str.contains(_GRADIENTS).to_numpy(bool)]) > ns
+    link = "https://docs.pytorch.org/docs/stable/notes/ddp.html" if gradients and subject.framework == "pytorch" else ""
     return [
         Advice(
             "communication",
             "communication between devices is not hidden behind computation",
             ns,
-            "all of it, where it runs beside the backward pass; waiting for a slower rank is in it",
+            "all of it, where it runs beside what computes; waiting for a slower rank is in it",
             [
                 f"Nothing computes beside {words.share(subject, ns)} {subject.per} of {words.ms(whole)} of communication: "
                 f"{words.kernels(rows)}."
             ],
-            words.text(subject, _REMEDIES),
-            "https://docs.pytorch.org/docs/stable/notes/ddp.html" if subject.framework == "pytorch" else "",
+            words.text(subject, _REMEDIES if gradients else _OTHERS),
+            link,
             words.ids(rows),
         )
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pandas as pd
+
 from kernelscope.analysis.accounting.device_account import COMPUTE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
@@ -12,8 +14,11 @@ from kernelscope.analysis.advise.subject import Subject
 _MANY = 20  # kernels a step
 _FUSED = re.compile(r"(?i)multi_tensor|_foreach_|_fused_|FusedOptimizer|fused_?adam|multi_\w*_update|multi_tensor_apply")
 
+_STEP = r"^Optimizer\.step#(\w+)\.step$"  # the range that PyTorch's optimizers open
+_FUSABLE = ("Adagrad", "Adam", "AdamW", "SGD")
+
 _REMEDIES = {
-    "pytorch": "torch.optim.AdamW(..., fused=True) (or foreach=True), or Apex's fused optimizers; zero_grad(set_to_none=True)",
+    "pytorch": "fused=True (or foreach=True) of torch.optim's optimizers, or Apex's; zero_grad(set_to_none=True)",
     "tensorflow": "apply gradients inside tf.function, with the optimizer's jit_compile=True",
     "tensorflow 1": "XLA fuses the update's operators (global_jit_level in tf.ConfigProto)",
     "mxnet": "gluon.Trainer with an optimizer that aggregates (MXNET_OPTIMIZER_AGGREGATION_SIZE)",
@@ -45,11 +50,22 @@ def many_kernels(subject: Subject) -> list[Advice]:
                 f"{words.count(number)} kernels {subject.per} take {words.share(subject, kernel_ns)}, and nothing computes for "
                 f"{words.ms(host_ns)} around them: {words.kernels(loose)}."
             ],
-            words.text(subject, _REMEDIES),
+            words.text(subject, {**_REMEDIES, **_of_class(subject)}),
             "https://docs.pytorch.org/docs/stable/optim.html" if subject.framework == "pytorch" else "",
             words.ids(rows),
         )
     ]
+
+
+def _of_class(subject: Subject) -> dict[str, str]:
+    """Return the remedy of the optimizer that the recording names; nothing where it names none, or several."""
+    names = pd.concat([pd.Series(table["name"].unique()) for table in (subject.trace.ranges, subject.trace.operators)])
+    found = set(names.astype("string").str.extract(_STEP)[0].dropna())
+    if len(found) != 1:
+        return {}
+    name = found.pop()
+    option = "fused=True (or foreach=True)" if name in _FUSABLE else "foreach=True"
+    return {"pytorch": f"torch.optim.{name}(..., {option}), where it is PyTorch's own; zero_grad(set_to_none=True)"}
 
 
 RULES: tuple[Rule, ...] = (many_kernels,)

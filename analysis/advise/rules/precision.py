@@ -40,6 +40,12 @@ _MIXED = {
     "jax": "keep parameters in float32 and compute in bfloat16 (dtype=jnp.bfloat16 of Flax modules)",
     "": "compute in float16 or bfloat16, and accumulate in float32",
 }
+_FLOAT16 = {  # on devices without bfloat16
+    "pytorch": "torch.autocast(device_type='cuda', dtype=torch.float16) around forward and loss, with torch.amp.GradScaler: this "
+    "device has no bfloat16",
+    "jax": "keep parameters in float32 and compute in float16 with a scaled loss: this device has no bfloat16",
+    "": "compute in float16 with a scaled loss, and accumulate in float32: this device has no bfloat16",
+}
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/docs/stable/amp.html",
     "tensorflow 1": "https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/",
@@ -117,7 +123,7 @@ def mixed(subject: Subject) -> list[Advice]:
                 f"Products and convolutions in float32 or TF32: {words.share(subject, main_ns)} {subject.per}; other kernels in "
                 f"float32: {words.share(subject, words.time_of(small))}."
             ],
-            words.text(subject, _MIXED),
+            words.text(subject, _MIXED if sheet.tensor.get("bf16") else {**_MIXED, **_FLOAT16}),
             words.text(subject, _LINKS),
             words.ids(chosen),
         )

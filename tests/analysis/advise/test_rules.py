@@ -138,6 +138,33 @@ def test_exposed_communication():
     assert "communication" not in topics(advised(*hidden))
 
 
+def test_communication_of_other_than_gradients_is_no_matter_of_buckets():
+    exchange = Kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", 4000, "communication", stream=NETWORK)
+    reduced = replace(exchange, name="ncclDevKernel_AllReduce_Sum_f32")
+    for one, buckets in ((exchange, False), (reduced, True)):
+        first = advised(*TUNED, Wait(), one, Wait())["advice"][0]
+        assert first["topic"] == "communication"
+        assert ("bucket_cap_mb" in first["remedy"]) is buckets
+        assert ("all_to_all" in first["remedy"]) is not buckets
+
+
+def test_bfloat16_is_for_devices_that_have_it():
+    plain = [replace(one, name="volta_sgemm_128x128_tn", dtype="f32") for one in TUNED]
+    for hardware, has_it in (("Tesla V100-SXM2-16GB", False), ("NVIDIA A100-SXM4-40GB", True)):
+        [mixed] = [one for one in advised(*plain, hardware=hardware)["advice"] if one["topic"] == "mixed precision"]
+        assert ("dtype=torch.bfloat16" in mixed["remedy"]) is has_it
+        assert ("GradScaler: this device has no bfloat16" in mixed["remedy"]) is not has_it
+
+
+def test_the_optimizer_that_is_named_is_the_programs():
+    update = [Kernel(f"add_{number}", 20, "elementwise", phase="optimizer", dtype="f32") for number in range(40)]
+    for name, said in (("SGD", "torch.optim.SGD(..., fused=True"), ("Lion", "torch.optim.Lion(..., foreach=True)")):
+        result = advised(*TUNED, Within(f"Optimizer.step#{name}.step", tuple(update)))
+        assert said in next(one["remedy"] for one in result["advice"] if one["topic"] == "optimizer")
+    result = advised(*TUNED, *update)
+    assert next(one["remedy"] for one in result["advice"] if one["topic"] == "optimizer").startswith("fused=True")
+
+
 def test_float32_beside_tensor_cores():
     plain = [replace(one, name="ampere_sgemm_128x128_tn", dtype="f32") for one in TUNED]
     found = topics(advised(*plain))
@@ -187,7 +214,7 @@ def test_what_is_compiled_already_is_not_told_to_compile():
 def test_remedies_fit_the_frameworks_version():
     small = [item for number in range(100) for item in (Kernel("elementwise", 5, "reduction", dtype="bf16"), Host(20))]
     second = advised(*small, framework="tensorflow")["advice"][0]
-    assert "tf.function around the whole step" in second["remedy"]
+    assert "tf.function(jit_compile=True) around the whole step" in second["remedy"]
     for about in ({"source": {"format": "tensorflow-timeline"}}, {"versions": {"tensorflow": "1.15.2"}}):
         first = advised(*small, framework="tensorflow", **about)["advice"][0]
         assert "session.run" in first["remedy"]
@@ -200,7 +227,7 @@ def test_remedies_fit_the_frameworks_version():
 def test_names_of_programs_are_not_capitalised():
     small = [item for number in range(100) for item in (Kernel("elementwise", 5, "reduction", dtype="bf16"), Host(20))]
     shown = markdown(advised(*small, framework="tensorflow"))
-    assert "tf.function around" in shown
+    assert "tf.function(jit" in shown
     assert "Tf." not in shown
     assert "Start more work with each launch" in markdown(advised(*small, framework=None))
 

@@ -18,7 +18,7 @@ _SAME_BYTES = 0.05
 _PACE = 0.3  # share by which copies of the same bytes may differ from run to run
 _PIN = {
     "pytorch": "DataLoader(pin_memory=True), and .to(device, non_blocking=True) on a stream of its own",
-    "mxnet": "gluon.data.DataLoader(pin_memory=True); use the device once before what is timed",
+    "mxnet": "use the device once before what is timed, and see what is left; then gluon.data.DataLoader(pin_memory=True)",
     "tensorflow": "tf.data.experimental.prefetch_to_device",
     "": "pinned memory, asynchronous copies on a stream of their own, and data that stays on the device",
 }
@@ -47,7 +47,10 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     ]
     sentences = [*_of_narrower_types(case, rows), *sentences]
     if hidden is None and fills:
-        sentences = ["Operators that copy or set memory are in it: they wait for one another.", *_operators(case), *sentences]
+        said = (
+            "Operators that copy or set memory are in it, as the host timed them: they wait for one another and for the device."
+        )
+        sentences = [said, *_operators(case), *sentences]
     what = "memcpy " + " and ".join(
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
@@ -142,6 +145,11 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
         ratio = moved[slow] / moved[fast]
         return f"{ratio:.2g} times the bytes" if ratio >= 1.05 else "more bytes", "high"
     if case.on_cpu == fast and lasted[fast] <= 0:
+        if is_host_timed(case.side(slow).trace):
+            return (
+                f"{case.side(fast).name} computes on the CPU and needs none; they hold the first use of the device, too",
+                "medium",
+            )
         return f"{case.side(fast).name} computes on the CPU and needs none", "high"
     if min(lasted.values()) <= 0:
         return f"{case.side(fast).name} has none", "high"
