@@ -252,7 +252,9 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
 def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
     steps = partition.steps
     if steps.empty:
-        raise EvidenceError("the capture has no steps: nothing in it says where one ends and the next begins")
+        raise EvidenceError(
+            "the capture marks no steps; --steps auto finds what repeats, and `kernelscope steps` shows what it finds"
+        )
     begun, over = device_steps.bounds(steps)
     durations = over - begun
     table = pd.DataFrame(

@@ -75,7 +75,7 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     there = [part for part in result if len(part)] or result[-1:]
     whole = pd.concat(there, ignore_index=True)
     gap = np.searchsorted(start, whole["start_ns"].to_numpy(np.int64), side="right") - 1
-    return whole.assign(waited=host.waits_at(at)[gap])
+    return whole.assign(waited=host.waits_at(at, at + end - start)[gap])
 
 
 Labels = str | npt.NDArray[np.object_] | None  # what all pieces say, or each of them
@@ -223,13 +223,17 @@ class _Host:
         launches = pd.concat([getattr(self._trace, name)["launch_thread"].dropna() for name in DEVICE_TABLES])
         return int(launches.mode().iloc[0])
 
-    def waits_at(self, at: Int) -> npt.NDArray[np.bool_]:
-        """Return whether the host is in a call that waits for the device, or that copies, at each place of the axis."""
+    def waits_at(self, at: Int, until: Int) -> npt.NDArray[np.bool_]:
+        """Return whether the host is, at each place of the axis, in a call that waits for the device, or copies, and returns.
+
+        until: the place by which it returns. While it does not, more work is queued: the device idles for another reason.
+        """
         calls = self._tables[0]
         mine = calls[calls["name"].map(lambda name: api.cause(name) in (api.WAITING, api.COPYING)).astype(bool).to_numpy()]
         level = self._level(mine, SYNCHRONISING, _Texts(mine["name"]).values, None)
         inside = np.searchsorted(level.start, at, side="right") - 1
-        return np.asarray((inside >= 0) & (at <= np.append(level.end, 0)[inside] + _RETURNS))
+        end = np.append(level.end, 0)[inside]
+        return np.asarray((inside >= 0) & (at <= end + _RETURNS) & (end < until))
 
     def levels(self) -> list[_Level]:
         """Return what owns an instant, the highest first."""

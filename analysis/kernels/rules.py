@@ -141,6 +141,7 @@ _TRITON = (
          "triton", "normalisation", "fused", "triton_red_fused_add_mean_mul_pow_rsqrt_0"),
     Rule(r"^triton_(?:red|per|mix)_fused\w*softmax", "triton", "softmax", "fused", "triton_per_fused__softmax_div_masked_fill_2"),
     Rule(r"^triton_(?:red|per|mix)_fused", "triton", "reduction", "fused", "triton_red_fused_add_mul_sum_1"),
+    Rule(r"^(?:void )?(?:CudaCodeGen::kernel\d+|nvfuser_\w+)", "nvfuser", "fused", None, "CudaCodeGen::kernel1"),
     Rule(r"^triton_poi_fused\w*_(?:gelu|silu|relu|leaky_relu|elu|sigmoid|tanh|hardswish|hardtanh|mish|softplus"
          r"|threshold_backward)(?=_|$)",
          "triton", "activation", "fused", "triton_poi_fused__unsafe_view_mul_silu_2"),

@@ -227,7 +227,7 @@ def test_remedies_fit_the_frameworks_version():
 def test_names_of_programs_are_not_capitalised():
     small = [item for number in range(100) for item in (Kernel("elementwise", 5, "reduction", dtype="bf16"), Host(20))]
     shown = markdown(advised(*small, framework="tensorflow"))
-    assert "tf.function(jit" in shown
+    assert r"tf.function\(jit" in shown
     assert "Tf." not in shown
     assert "Start more work with each launch" in markdown(advised(*small, framework=None))
 

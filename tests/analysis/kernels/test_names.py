@@ -70,6 +70,7 @@ KNOWN = [
     ("fmha_cutlassF_f16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass::half_t>::Params)",
         "attention", "cutlass", "f16", None, True),
     ("_attn_fwd", "attention", "triton", None, None, None),
+    ("CudaCodeGen::kernel1", "fused", "nvfuser", None, None, None),
     ("triton_poi_fused_add_mul_5", "elementwise", "triton", None, None, False),
     ("triton_poi_fused_addmm_relu_0", "activation", "triton", None, None, False),
     ("triton_red_fused_add_mean_mul_pow_rsqrt_0", "normalisation", "triton", None, None, None),

@@ -11,7 +11,7 @@ from kernelscope.analysis.device.datasheets import Datasheet, lookup
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding
 
-_REMEDY = "compare on one device to see what the programs themselves differ by"
+REMEDY = "compare on one device to see what the programs themselves differ by"
 
 
 def other_device(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -50,7 +50,7 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Data
     elif near and predicted:
         sentences.append(f"What remains beyond the ceilings: {words.percent((b / a) / predicted)}.")
     return DeviceFinding(
-        "other hardware", title, rows["row"].tolist(), "high" if near and same_count else "medium", sentences, _REMEDY
+        "other hardware", title, rows["row"].tolist(), "high" if near and same_count else "medium", sentences, REMEDY
     )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL, DeviceCase, DeviceFinding
-from kernelscope.analysis.explain.device.causes import precision
+from kernelscope.analysis.explain.device.causes import hardware, precision
 
 _MORE = "leave out what the step does not need; see which operators they are of with `breakdown --by operator`"
 _FASTER = "they are of the faster side, and may be why it is: `breakdown --by operator` says which operators they are of"
@@ -69,6 +69,10 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     sentences = words.both(case, mine)
     if kind == "unknown" and precision.narrower(mine) is not None:
         sentences.append(f"{precision.types(case, mine)}.")
+    if not more and counts[slow] and not case.same_device:  # as many kernels on another device are no work to leave out
+        return DeviceFinding(
+            "other hardware", f"other hardware: {title}", mine["row"].tolist(), "medium", sentences, hardware.REMEDY
+        )
     remedy = _INPUT if kind == INPUT else _LONGER if not more else _FASTER if case.faster == slow else _MORE
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
 

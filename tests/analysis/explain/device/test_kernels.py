@@ -264,6 +264,19 @@ def test_other_devices_are_named_with_what_their_ceilings_predict():
     assert found["confidence"] == "high"
 
 
+def test_small_kernels_of_many_kinds_on_another_device_are_its_doing():
+    """Each kind moves too little to be named alone; together they are no work that could be left out."""
+    kinds = ("reduction", "softmax", "normalisation", "pooling", "activation", "elementwise", "random", "embedding")
+    base = [*(Kernel(f"of_{kind}", 60, kind) for kind in kinds for _ in range(3)), Kernel("gemm", 20_000, "gemm")]
+    slower = changed(base, lambda one: replace(one, us=90) if one.kind != "gemm" else one)
+    on = {"hardware": H100}, {"hardware": MI300X}
+    said = explained(recording(base, **on[0]), recording(slower, **on[1]))
+    assert set(causes(said)) == {"other hardware"}
+    assert any("small kernels" in one["title"] for one in said["findings"])
+    alone = explained(recording(base, **on[0]), recording(slower, **on[0]))
+    assert "other hardware" not in causes(alone)
+
+
 def test_what_ceilings_do_not_explain_is_said():
     base = [Kernel("softmax_warp_forward", 2000, "softmax") for _ in range(5)]
     slower = changed(base, kernels_of(["softmax"], us=6000))
