@@ -10,6 +10,7 @@ import numpy as np
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
 from kernelscope.analysis.accounting.statistics import Difference
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
@@ -26,6 +27,7 @@ _SMALLEST = 0.015  # of a step: as much as two runs of one program differ by
 _REPLACED = 20  # kernels that took one another's place, of which so many are listed
 _PLACES = 2  # of them in a finding's evidence
 _OPPOSED = 0.5  # share of the larger movement from which an opposite one is said to hide it
+_STEPS, _TAIL = 3, 0.02  # so many steps at least; and the share of one that earlier work in it must take to be told
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of it
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
@@ -287,6 +289,21 @@ def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
     )
 
 
+def _earlier_work(side: DeviceSide) -> list[str]:
+    """Return a sentence where the first step holds work that was launched before it: it says less than the others."""
+    lengths, trace = side.account.lengths, side.trace
+    if len(lengths) < _STEPS:
+        return []
+    start, end = (int(edge[0]) for edge in device_steps.bounds(trace.steps.sort_values("start_ns").iloc[:1]))
+    kernels = trace.kernels
+    mine = kernels["step"].isna() & (kernels["device"] == side.account.device) & kernels["start_ns"].between(start, end - 1)
+    tail = int((kernels["end_ns"] - kernels["start_ns"])[mine.fillna(False).to_numpy(bool)].sum())
+    if tail < _TAIL * side.account.step_ns:
+        return []
+    others = round(float(lengths[1:].mean()))
+    return [f"{side.name}: kernels of {words.ms(tail)} from before are in the first step; others take {words.ms(others)} each"]
+
+
 def _notes(case: DeviceCase) -> list[str]:
     one_sided = compiled.note(case)
     notes = [one_sided] if one_sided else []
@@ -303,5 +320,6 @@ def _notes(case: DeviceCase) -> list[str]:
             columns = (lost[name].tolist() for name in ("count", "part", "duration_ns"))
             parts = [f"{number} {part} ({words.ms(ns)})" for number, part, ns in zip(*columns, strict=True)]
             notes.append(f"{side.name}, outside of steps: {', '.join(parts)}")
+        notes += _earlier_work(side)
     notes.append("one recording of each side: how processes of one program differ is not in the interval")
     return notes

@@ -30,6 +30,15 @@ def test_idle_time_that_only_one_capture_puts_down_to_the_loader_is_no_cause():
     assert causes(explained(a, b)) == {}
 
 
+def test_work_from_before_that_is_in_the_first_step_is_told():
+    """The marks begin while the device still computes what was launched before: the mean is what they say, and not the usual."""
+    earlier = [Kernel("earlier", 3000, launched=False)]
+    late, clean = recording(loop(500), before=earlier), recording(loop(500))
+    notes = explained(clean, late)["notes"]
+    assert "B: kernels of 3.00 ms from before are in the first step; others take 9.70 ms each" in notes
+    assert not any(note.startswith("A: kernels of") for note in notes)
+
+
 def test_idle_time_that_goes_with_the_loaders_is_one():
     a, b = recording(loop(4000, operator=LOADING)), recording(loop(200, operator="aten::index"))
     assert_named(explained(a, b), "input pipeline", -4.0, within=0.1)
