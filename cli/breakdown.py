@@ -46,6 +46,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only these rows, such as layer=conv*",
     )
     parser.add_argument(
+        "--group",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="NAME,...",
+        help="add up rows that agree in these columns: --by kernel --group kernel,kind has one row for each kernel",
+    )
+    parser.add_argument(
         "--columns", metavar="NAME,...", help="these columns, by their names in JSON, instead of those that fit (all: every one)"
     )
     steps_options.configure(parser, default=MARKED)
@@ -98,10 +105,10 @@ def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | N
     """Write the rows that were asked for."""
     most = None if arguments.rows in (None, ALL) else arguments.rows
     try:
-        result = chosen(result, arguments.filter, arguments.sort, most)
+        result = chosen(result, arguments.filter, arguments.sort, most, arguments.group)
         table = with_columns(result, arguments.columns.split(",")) if arguments.columns else None
     except NotInTable as error:
-        raise UsageError(f"--filter, --sort, --columns: {error}") from error
+        raise UsageError(f"--filter, --group, --sort, --columns: {error}") from error
     if table is not None:
         output.write(table, arguments.format)
         return

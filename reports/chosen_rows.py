@@ -7,11 +7,13 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
+from kernelscope.reports.content import EXECUTIONS
 from kernelscope.reports.table import Table, of_rows
 
 Row = Mapping[str, Any]
 _MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
 _EXAMPLES = 5
+_EXTREMES = {"min_ns": min, "max_ns": max}
 _SUMS = ("count", "duration_ns", "time_ns", "share")
 
 
@@ -20,22 +22,30 @@ class NotInTable(ValueError):
 
 
 def chosen(
-    result: Mapping[str, Any], filters: Sequence[str] = (), sort: str | None = None, most: int | None = None
+    result: Mapping[str, Any],
+    filters: Sequence[str] = (),
+    sort: str | None = None,
+    most: int | None = None,
+    group: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return a breakdown's envelope with the rows that were asked for.
 
     filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column; numbers from the largest, text
-    from a to z; "time" is time_ns. most: how many rows, those with most time unless sort says otherwise. Raises NotInTable, for
-    filters that no row matches as well.
+    from a to z; "time" is time_ns. most: how many rows, those with most time unless sort says otherwise. group: columns; rows
+    that agree in them are added up, largest first. Raises NotInTable, for filters that no row matches as well.
     """
     rows = list(result["rows"])
-    columns = list(rows[0]) if rows else []
     sort = "time_ns" if sort == "time" else sort
     wanted = [text.partition("=") for text in filters]
-    _check(rows, [*(name for name, _, _ in wanted), *([sort] if sort else [])])
+    _check(rows, [*(name for name, _, _ in wanted), *([sort] if sort else []), *group])
     kept = [row for row in rows if all(_matches(row, name, pattern) for name, _, pattern in wanted)]
     if rows and not kept:
         raise NotInTable(f"no row matches; {_values(rows, wanted)}")
+    left = _without(rows, kept)
+    if group:
+        kept = _grouped(kept, group)
+        result = {**result, "by": result["by"] if result["by"] in group else group[0]}
+    every = list(kept)
     if sort:
         number = any(isinstance(row[sort], int | float) for row in kept)
         kept.sort(key=lambda row: (row[sort] is None, -(row[sort] or 0) if number else str(row[sort])))
@@ -43,9 +53,8 @@ def chosen(
         largest = set(map(id, sorted(kept, key=lambda row: -(row.get("time_ns") or row.get("duration_ns") or 0))[:most]))
         kept = [row for row in kept if id(row) in largest]
     kept = kept[:most]
-    shown = set(map(id, kept))
-    left = [row for row in rows if id(row) not in shown]
-    return {**result, "rows": [*kept, _others(left, columns)] if left and not result.get("inclusive") else kept}
+    left += _without(every, kept)
+    return {**result, "rows": [*kept, _others(left, list(every[0]))] if left and not result.get("inclusive") else kept}
 
 
 def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
@@ -62,6 +71,36 @@ def _check(rows: Sequence[Row], names: Sequence[str]) -> None:
     for name in names:
         if rows and name not in rows[0]:
             raise NotInTable(f"no column {name!r}; there are {', '.join(rows[0])}")
+
+
+def _grouped(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    """Return one row for each combination of values in these columns, that with most time first.
+
+    Counts and times are added up; of single executions the mean, the shortest and the longest are known, and the median is not.
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    result = [_added(same, dict(zip(names, key, strict=True))) for key, same in groups.items()]
+    return sorted(result, key=lambda row: -(row.get("time_ns") or row.get("duration_ns") or 0))
+
+
+def _added(rows: Sequence[Row], keys: Mapping[str, Any]) -> Row:
+    """Return rows as one. keys: what they agree in."""
+    columns = [name for name in rows[0] if name in keys or name in (*_SUMS, *EXECUTIONS)]
+    known = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
+    added: dict[str, Any] = {name: sum(known[name]) for name in _SUMS if known.get(name)}
+    added |= {name: least_or_most(known[name]) for name, least_or_most in _EXTREMES.items() if known.get(name)}
+    timed = [row for row in rows if row.get("mean_ns") is not None]
+    if timed:
+        number = sum(row["count"] for row in timed)
+        added["mean_ns"] = sum(row["mean_ns"] * row["count"] for row in timed) / number
+    return {name: keys.get(name, added.get(name)) for name in columns}
+
+
+def _without(rows: Sequence[Row], some: Sequence[Row]) -> list[Row]:
+    among = set(map(id, some))
+    return [row for row in rows if id(row) not in among]
 
 
 def _matches(row: Row, name: str, pattern: str) -> bool:

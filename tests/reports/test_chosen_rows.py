@@ -44,6 +44,28 @@ def test_a_filter_that_leaves_nothing_names_what_there_is():
     assert chosen({**RESULT, "rows": []}, ["layer=x"])["rows"] == []
 
 
+def test_rows_that_agree_are_added_up():
+    """One kernel in several layers is one row; the mean of its executions is that of all, and their median is not known."""
+    rows = [
+        {"kernel": "gemm", "layer": "a", "count": 3, "duration_ns": 30, "time_ns": 25, "share": 0.25, "mean_ns": 10.0,
+         "median_ns": 9.0, "min_ns": 8, "max_ns": 12},
+        {"kernel": "gemm", "layer": "b", "count": 1, "duration_ns": 50, "time_ns": 45, "share": 0.45, "mean_ns": 50.0,
+         "median_ns": 50.0, "min_ns": 50, "max_ns": 50},
+        {"kernel": "(idle)", "layer": None, "count": 1, "duration_ns": 30, "time_ns": 30, "share": 0.3, "mean_ns": None,
+         "median_ns": None, "min_ns": None, "max_ns": None},
+    ]  # fmt: skip
+    result = chosen({"by": "kernel", "rows": rows}, group=["kernel"])
+    gemm, idle = result["rows"]
+    assert gemm == {"kernel": "gemm", "count": 4, "duration_ns": 80, "time_ns": 70, "share": 0.7, "mean_ns": 20.0,
+                    "median_ns": None, "min_ns": 8, "max_ns": 50}  # fmt: skip
+    assert (idle["kernel"], idle["time_ns"], idle["mean_ns"]) == ("(idle)", 30, None)
+    layers = chosen({"by": "kernel", "rows": rows}, ["kernel=gemm"], most=1, group=["layer"])
+    assert layers["by"] == "layer"
+    assert [(row["layer"], row["time_ns"]) for row in layers["rows"]] == [("b", 45), ("(2 others)", 55)]
+    with pytest.raises(NotInTable, match="no column 'kind'"):
+        chosen({"by": "kernel", "rows": rows}, group=["kind"])
+
+
 def test_what_tells_most_of_a_recording():
     named, unnamed = {"rows": ROWS, "coverage": 1.0}, {"rows": [{"layer": "(unattributed)", "range": None}], "coverage": 0.0}
     ranges = {"rows": [{"range": "step"}], "coverage": 0.9}
