@@ -13,6 +13,7 @@ from kernelscope.reports.table import Table, of_rows
 Row = Mapping[str, Any]
 _MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
 _EXAMPLES = 5
+_HEADED = {"calls": "count", "durations": "duration_ns", **{title: key for key, title in EXECUTIONS.items()}}
 _EXTREMES = {"min_ns": min, "max_ns": max}
 _SUMS = ("count", "duration_ns", "time_ns", "share")
 
@@ -30,12 +31,12 @@ def chosen(
 ) -> dict[str, Any]:
     """Return a breakdown's envelope with the rows that were asked for.
 
-    filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column; numbers from the largest, text
-    from a to z; "time" is time_ns. most: how many rows, those with most time unless sort says otherwise. group: columns; rows
+    filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column, also as tables head it;
+    numbers from the largest, text from a to z. most: how many rows, those with most time unless sort says otherwise. group: columns; rows
     that agree in them are added up, largest first. Raises NotInTable, for filters that no row matches as well.
     """
     rows = list(result["rows"])
-    sort = "time_ns" if sort == "time" else sort
+    sort = _column(rows, sort) if sort else None
     wanted = [text.partition("=") for text in filters]
     _check(rows, [*(name for name, _, _ in wanted), *([sort] if sort else []), *group])
     kept = [row for row in rows if all(_matches(row, name, pattern) for name, _, pattern in wanted)]
@@ -64,6 +65,13 @@ def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
     wanted = known if list(names) == ["all"] else tuple(names)
     _check(rows, wanted)
     return of_rows(f"breakdown by {result['by']}", rows, wanted, first=wanted)
+
+
+def _column(rows: Sequence[Row], name: str) -> str:
+    """Return the column that tables head so: "calls" is count, "time" is time_ns, "host" is host_ns."""
+    if not rows or name in rows[0]:
+        return name
+    return next((key for key in (_HEADED.get(name), f"{name}_ns") if key in rows[0]), name)
 
 
 def _check(rows: Sequence[Row], names: Sequence[str]) -> None:

@@ -23,6 +23,10 @@ def test_the_order_and_the_number_of_rows():
     rows = chosen(RESULT, sort="count", most=1)["rows"]
     assert [row["layer"] for row in rows] == ["head", "(2 others)"]
     assert [row["layer"] for row in chosen(RESULT, sort="layer")["rows"]] == ["conv1", "conv2", "head"]
+    assert chosen(RESULT, sort="calls")["rows"] == chosen(RESULT, sort="count")["rows"], "as the table heads it"
+    assert chosen(RESULT, sort="duration")["rows"] == chosen(RESULT, sort="duration_ns")["rows"]
+    with pytest.raises(NotInTable, match="no column 'speed'"):
+        chosen(RESULT, sort="speed")
 
 
 def test_rows_in_the_order_of_the_source_keep_it_and_the_largest_are_shown():
