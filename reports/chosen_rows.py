@@ -31,9 +31,9 @@ def chosen(
 ) -> dict[str, Any]:
     """Return a breakdown's envelope with the rows that were asked for.
 
-    filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column, also as tables head it;
-    numbers from the largest, text from a to z. most: how many rows, those with most time unless sort says otherwise. group: columns; rows
-    that agree in them are added up, largest first. Raises NotInTable, for filters that no row matches as well.
+    filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column, also as tables head it; numbers
+    from the largest, text from a to z. most: how many rows, those with most time unless sort says otherwise. group: columns;
+    rows that agree in them are added up, largest first. Raises NotInTable, for filters that no row matches as well.
     """
     rows = list(result["rows"])
     sort = _column(rows, sort) if sort else None
@@ -71,7 +71,7 @@ def _column(rows: Sequence[Row], name: str) -> str:
     """Return the column that tables head so: "calls" is count, "time" is time_ns, "host" is host_ns."""
     if not rows or name in rows[0]:
         return name
-    return next((key for key in (_HEADED.get(name), f"{name}_ns") if key in rows[0]), name)
+    return next((key for key in (_HEADED.get(name, ""), f"{name}_ns") if key in rows[0]), name)
 
 
 def _check(rows: Sequence[Row], names: Sequence[str]) -> None:
