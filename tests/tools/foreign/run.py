@@ -71,7 +71,7 @@ def main() -> int:
     chosen = [program for program in PROGRAMS if any(name in program.name for name in wanted)]
     rows, fine = [], True
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(arguments.keep or temporary)
+        folder = Path(arguments.keep or temporary).absolute()  # programs run in folders of their own
         for program in chosen:
             try:
                 if arguments.fetch_only:
