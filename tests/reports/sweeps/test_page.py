@@ -59,6 +59,12 @@ def test_published_numbers_are_apart(written, parse):
     assert next(row for row in parse(text).rows if row and row[0] == "TensorFlow")[:2] == ["TensorFlow", "818"]
 
 
+def test_a_picture_is_on_the_first_screen(written):
+    text, _ = written
+    assert text.index('id="summary"') < text.index('id="figure-throughput"') < text.index('id="measured"')
+    assert text.count('id="figure-throughput"') == 1
+
+
 def test_figures_and_tables_are_files_too(written):
     _, folder = written
     for stem in ("throughput", "memory", "lines_of_code", "time_by_level", "published_ratios"):
