@@ -17,7 +17,7 @@ from kernelscope.analysis.explain import program
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.model import Case, Side
 
-_SHOWN = 60  # characters of a line
+_SHOWN = 160  # characters of a line
 _MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
 _MOST = 0.5  # of a cause's ms, that must be in the layers of a class, for changed lines of it to be named with it
 _OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that say what a model computes

@@ -60,7 +60,7 @@ def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
     """Return the settings, versions, options and variables on which two sides do not agree: name -> (value of A, value of B).
 
     What only one side states is there with None for the other, unless the sides are of different frameworks: then settings
-    that one framework does not have say nothing.
+    that one framework does not have say nothing. What users' own scripts are called is no setting.
     """
     stated = {}
     for name, side in (("a", a), ("b", b)):
@@ -72,7 +72,7 @@ def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
     for part in ("options", "variables"):
         left, right = (side.facts.get(part) or {} for side in (a, b))
         for name in dict.fromkeys([*left, *right]):
-            if left.get(name) != right.get(name):
+            if left.get(name) != right.get(name) and not (name == "network" and sides.are_scripts(a, b)):
                 result[name] = (left.get(name), right.get(name))
     return result
 

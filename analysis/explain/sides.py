@@ -190,14 +190,14 @@ def same_work(a: Side, b: Side) -> list[str]:
     """Return in words how the work of two sides differs; empty where it is the same, as far as it is known."""
     facts = [("network_name", "network"), ("mode", "mode"), ("batch", "batch")]
     result = []
-    for fact, text in facts[1:] if _profiled(a, b) else facts:
+    for fact, text in facts[1:] if are_scripts(a, b) else facts:
         values = [side.facts.get(fact) for side in (a, b)]
         if None not in values and values[0] != values[1]:
             result.append(f"{text}: {values[0]} against {values[1]}")
     return result
 
 
-def _profiled(a: Side, b: Side) -> bool:
+def are_scripts(a: Side, b: Side) -> bool:
     """Return whether both sides are users' own scripts: what these are called says nothing of what they do."""
     return all(side.facts.get("recorder") == "profile" for side in (a, b))
 
@@ -207,6 +207,6 @@ def refuse_different_work(a: Side, b: Side, remedy: str = "--force explains them
 
     remedy: what to do about it.
     """
-    differing = [text for text in same_work(a, b) if not (_profiled(a, b) and text.startswith("batch"))]
+    differing = [text for text in same_work(a, b) if not (are_scripts(a, b) and text.startswith("batch"))]
     if differing:
         raise EvidenceError(f"{a.path} and {b.path} did different work ({'; '.join(differing)}); {remedy}")
