@@ -54,8 +54,8 @@ class PassData:
 class Run:
     """A run folder or an archive of one; opening it reads run.json only. Raises EvidenceError if this version cannot read it."""
 
-    def __init__(self, path: Path):
-        self.path = path = archives.folder(path)
+    def __init__(self, path: str | Path):
+        self.path = path = archives.folder(Path(path))
         file = path / kinds.RUN
         kind = kind_of(path)
         if kind is not Kind.RUN:

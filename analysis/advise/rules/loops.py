@@ -1,7 +1,10 @@
-"""Python loops over the samples of a batch: many small operators outside of the model's layers."""
+"""Python loops over the samples of a batch: many small operators outside of the model's layers, or calls of the model."""
 
 from __future__ import annotations
 
+import pandas as pd
+
+from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
@@ -9,6 +12,7 @@ from kernelscope.analysis.advise.subject import Subject
 
 _MANY = 100  # operators a step, outside of layers and of the optimizer
 _BATCH = 8  # smaller batches have little to gain
+_EACH = 0.9  # calls of the model for each sample that was loaded, at least
 
 
 def over_samples(subject: Subject) -> list[Advice]:
@@ -43,4 +47,44 @@ def over_samples(subject: Subject) -> list[Advice]:
     ]
 
 
-RULES: tuple[Rule, ...] = (over_samples,)
+def of_the_model(subject: Subject) -> list[Advice]:
+    """The model is called once for each sample of a batch that was loaded as one."""
+    batch = (subject.facts.get("options") or {}).get("batch") or 0
+    steps = max(int((~subject.trace.steps["warmup"]).sum()), 1)
+    ranges = subject.inside_steps(subject.trace.ranges)
+    model = _outermost(ranges)
+    if not subject.on_host or batch < _BATCH or model is None:
+        return []
+    name, calls = model
+    batches = max(int((ranges["category"] == "data").sum()), steps)  # several a step where gradients are accumulated
+    if calls < _EACH * batch * batches:
+        return []
+    rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
+    rows = rows[rows["layer"].notna().to_numpy(bool)]
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "loop over samples",
+            f"{name} is called {words.count(calls / steps)} times in each step, once for each sample of a batch of {batch}",
+            ns * (1 - 1 / batch),
+            f"what the host does in layers between kernels, once in place of {batch} times; larger kernels are quicker, too",
+            [f"In layers and outside of kernels: {words.share(subject, ns)} {subject.per}."],
+            "call the model once with the whole batch; where samples need treatment of their own, torch.vmap, jax.vmap or "
+            "tf.vectorized_map",
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+def _outermost(ranges: pd.DataFrame) -> tuple[str, int] | None:
+    """Return the layer whose forward ranges last longest in all, which holds the others, and how many these are."""
+    mine = ranges[((ranges["category"] == "layer") & (ranges["phase"] == "forward")).fillna(False).to_numpy(bool)]
+    if mine.empty:
+        return None
+    lasted = (mine["end_ns"] - mine["start_ns"]).groupby(mine["layer"].astype("string")).agg(["sum", "size"])
+    name = str(lasted["sum"].idxmax())
+    return name, int(lasted.loc[name, "size"])
+
+
+RULES: tuple[Rule, ...] = (over_samples, of_the_model)

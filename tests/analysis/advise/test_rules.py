@@ -6,6 +6,7 @@ import pytest
 
 from kernelscope.analysis.advise import advice
 from kernelscope.analysis.advise.subject import of_trace
+from kernelscope.analysis.trace import conform
 from kernelscope.reports.advice import answer, markdown
 from tests.analysis.explain.device.synthetic import COMPUTE, COPIES, NETWORK, Copy, Host, Kernel, Wait, Within, recording
 
@@ -320,3 +321,25 @@ def test_devices_that_are_taken_as_one_have_no_name():
     result = {**advised(*TUNED), "device": "all", "hardware": None}
     assert answer(result).startswith("A step takes 10.0 ms: computing")
     assert answer({**result, "hardware": "TITAN V"}).startswith("A step takes 10.0 ms on TITAN V:")
+
+
+def _calls_of_a_model(calls, loads=1, batch=8):
+    """What is advised where a step on the host loads so many batches and calls the model so often."""
+    layer = Within("Net", (Host(20), Kernel("conv", 30, "convolution forward", device="cpu", operator="aten::conv2d"), Host(40)))
+    trace = recording([*[Within("load", (Host(10),))] * loads, *[layer] * calls, Host(5)])
+    kinds = trace.ranges["name"].astype("string").map({"Net": "layer", "load": "data"})
+    phases = kinds.map({"layer": "forward", "data": "data"})
+    layers = trace.ranges["name"].astype("string").where(kinds == "layer")
+    ranges = trace.ranges.assign(category=kinds, phase=phases, layer=layers).dropna(subset="category")
+    subject = of_trace(replace(trace, ranges=conform("ranges", ranges)), "made-up")
+    found = advice.of_subject(replace(subject, facts={**subject.facts, "options": {"batch": batch}}))
+    return [one for one in found["advice"] if one["topic"] == "loop over samples"]
+
+
+def test_a_model_that_is_called_for_each_sample():
+    (one,) = _calls_of_a_model(8)
+    assert one["title"] == "Net is called 8 times in each step, once for each sample of a batch of 8"
+    assert one["saves_ns"] == pytest.approx(8 * 30e3 * 7 / 8, rel=0.05), "the kernel runs for 30 of the layer's 60 us"
+    assert _calls_of_a_model(8, loads=8) == [], "gradients are accumulated over whole batches"
+    assert _calls_of_a_model(2) == []
+    assert _calls_of_a_model(8, batch=64) == []
