@@ -82,9 +82,9 @@ def _outermost(ranges: pd.DataFrame) -> tuple[str, int] | None:
     mine = ranges[((ranges["category"] == "layer") & (ranges["phase"] == "forward")).fillna(False).to_numpy(bool)]
     if mine.empty:
         return None
-    lasted = (mine["end_ns"] - mine["start_ns"]).groupby(mine["layer"].astype("string")).agg(["sum", "size"])
-    name = str(lasted["sum"].idxmax())
-    return name, int(lasted.loc[name, "size"])
+    names = mine["layer"].astype("string")
+    name = str((mine["end_ns"] - mine["start_ns"]).groupby(names).sum().idxmax())
+    return name, int((names == name).sum())
 
 
 RULES: tuple[Rule, ...] = (over_samples, of_the_model)
