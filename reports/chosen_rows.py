@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
+from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
 from kernelscope.reports.content import EXECUTIONS
 from kernelscope.reports.table import Table, of_rows
 
@@ -33,7 +34,8 @@ def chosen(
 
     filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column, also as tables head it; numbers
     from the largest, text from a to z. most: how many rows, those with most time unless sort says otherwise. group: columns;
-    rows that agree in them are added up, largest first. Raises NotInTable, for filters that no row matches as well.
+    rows that agree in them are added up, largest first, but for what is outside of steps. Raises NotInTable, for filters that
+    no row matches as well.
     """
     rows = list(result["rows"])
     sort = _column(rows, sort) if sort else None
@@ -44,7 +46,9 @@ def chosen(
         raise NotInTable(f"no row matches; {_values(rows, wanted)}")
     left = _without(rows, kept)
     if group:
-        kept = _grouped(kept, group)
+        own = [row for row in kept if "phase" in group or row.get("phase") != OUTSIDE_OF_STEPS]
+        left += _without(kept, own)
+        kept = _grouped(own, group)
         result = {**result, "by": result["by"] if result["by"] in group else group[0]}
     every = list(kept)
     if sort:

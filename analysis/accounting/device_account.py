@@ -27,6 +27,7 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE = "compute", "graph", "communication", "copy", "idle"
+OUTSIDE = "outside of steps"  # kernels that no measured step launched, where they run in one: no work of the step's own
 
 # What a row of the account is keyed by; null where it does not apply or is not known
 KEYS = (
@@ -161,8 +162,12 @@ def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
 
 
 def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _PartWork:
+    """Return work of one part; that of no measured step has no keys, so that it is a row of its own where it runs in one."""
     start, end = intervals.edges(table)
-    return _PartWork(part, keys.reset_index(drop=True), start, end, device_steps.measured(trace, table))
+    measured = device_steps.measured(trace, table)
+    if part in (COMPUTE, COMMUNICATION) and not measured.all():
+        keys = keys.where(pd.Series(measured, index=keys.index)).assign(outside=~measured)
+    return _PartWork(part, keys.reset_index(drop=True), start, end, measured)
 
 
 # --- windows ------------------------------------------------------------------------------------------------------------------
@@ -252,6 +257,8 @@ def _added(work: _PartWork, owned: Float, index: Int, window: Int, steps: int) -
     size = len(distinct)
     matrix = _by_step(number[index], size, window, steps, owned)
     table = distinct.assign(part=work.part)
+    if "outside" in table:
+        table["part"] = table["part"].where(~table.pop("outside").astype(bool), OUTSIDE)
     mine = work.measured
     table["count"] = np.bincount(number[mine], minlength=size) / steps
     table["duration_ns"] = np.bincount(number[mine], weights=(work.end - work.start)[mine], minlength=size) / steps

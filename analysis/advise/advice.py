@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice
 from kernelscope.analysis.advise.rules import rules
@@ -20,7 +20,13 @@ _SAME = 0.8  # of a finding's time that others of the list already save: then it
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("dispatch", "fusion", "python", "host-bound")
 
-_BUSY = {COMPUTE: "computing", GRAPH: "in CUDA graphs", COMMUNICATION: "communication alone", COPY: "copying alone"}
+_BUSY = {
+    COMPUTE: "computing",
+    GRAPH: "in CUDA graphs",
+    COMMUNICATION: "communication alone",
+    COPY: "copying alone",
+    OUTSIDE: "work from before the steps",
+}
 _IDLE = {
     idle_causes.FETCHING: "waiting for input", idle_causes.BETWEEN: "waiting for input",
     idle_causes.SYNCHRONISING: "synchronisation", idle_causes.COMPILING: "compiling", idle_causes.ALLOCATING: "allocating",

@@ -182,9 +182,9 @@ def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool) -> tuple[Int, In
     """Return when each step starts and ends on the devices, and when its own work does; None where nothing was launched on one.
 
     A step starts when the host's does or, where the device still works on what was launched before, when it is done with that.
-    The first of consecutive ones starts with the host's, so that all together last as long as the marks say, unless work was
-    launched right before it, as by a warm-up step, or the device is behind by half a step and more: then it is busy with earlier
-    work, and catches up after the last step has ended on the host.
+    The first of consecutive ones starts with the host's; or later by as much as the last one ends later, where earlier work goes
+    on until then. So all together last as long as their marks say. It is done with earlier work, too, where that was launched
+    right before it, as by a warm-up step, and where the device is behind by half a step and more, at the end as well.
     """
     launched = work.launched
     mine = launched & (work.position >= 0)
@@ -196,11 +196,14 @@ def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool) -> tuple[Int, In
     np.maximum.at(last, work.position[mine], work.end[mine])
     usual = int(np.median(end - start))
     joined = _joined(steps, start, end, usual)
-    behind = (last - end)[_run_end_of(joined)] > _PAUSE * usual
+    late = (last - end)[_run_end_of(joined)]  # by how much the device is behind when the last step ends on the host
+    behind = late > _PAUSE * usual
     busy = behind & _busy_before(work, start, first)
     goes_on = np.append(False, joined[:-1]) | _launched_before(work, launched, start, usual) | busy
-    free = np.maximum(start, _done_before(work, first)) if marked else first
-    begun = np.minimum(first, np.where(goes_on, free, start))
+    done = _done_before(work, first)
+    free = np.maximum(start, done) if marked else first
+    alike = np.clip(np.minimum(done - start, late), 0, None) if marked else 0  # at the beginning, as far as at the end
+    begun = np.minimum(first, np.where(goes_on, free, start + alike))
     begun = np.maximum.accumulate(begun)
     following = np.append(begun[1:], _NEVER)
     own = np.where(busy[_run_of(joined)], first + (end - start), end)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
 from kernelscope.analysis.accounting.device_account import COMMUNICATION
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
@@ -15,6 +19,9 @@ _REMEDIES = {
     "static_graph=True); fewer synchronisations with no_sync() and accumulation; gradients in bfloat16 (comm hooks)",
     "": "overlap it with the backward pass, send larger pieces, or send half-precision gradients",
 }
+_INFERENCE = (
+    "hide it behind the work of another micro-batch, or fuse it with what comes next; split the model so that less is exchanged"
+)
 _OTHERS = {
     "pytorch": "start it earlier and compute what does not need it meanwhile: async_op=True of all_to_all and send, TorchRec's "
     "TrainPipelineSparseDist; narrower types on the wire",
@@ -27,7 +34,8 @@ def exposed(subject: Subject) -> list[Advice]:
     rows = subject.part(COMMUNICATION)
     ns = words.time_of(rows)
     whole = float(rows["duration_ns"].sum())
-    gradients = 2 * words.time_of(rows[rows["name"].fillna("").str.contains(_GRADIENTS).to_numpy(bool)]) > ns
+    infers = len(subject.trace.operators) > 0 and not (subject.rows["phase"] == "backward").fillna(False).any()
+    gradients = not infers and 2 * words.time_of(rows[_of_gradients(rows)]) > ns
     link = "https://docs.pytorch.org/docs/stable/notes/ddp.html" if gradients and subject.framework == "pytorch" else ""
     return [
         Advice(
@@ -39,11 +47,17 @@ def exposed(subject: Subject) -> list[Advice]:
                 f"Nothing computes beside {words.share(subject, ns)} {subject.per} of {words.ms(whole)} of communication: "
                 f"{words.kernels(rows)}."
             ],
-            words.text(subject, _REMEDIES if gradients else _OTHERS),
+            _INFERENCE if infers else words.text(subject, _REMEDIES if gradients else _OTHERS),
             link,
             words.ids(rows),
         )
     ]
+
+
+def _of_gradients(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which kernels exchange gradients or parameters, by their own names or by the operators that launched them."""
+    names = rows["name"].fillna("") + " " + rows["operator"].fillna("")
+    return names.str.contains(_GRADIENTS).to_numpy(bool)
 
 
 RULES: tuple[Rule, ...] = (exposed,)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
@@ -19,6 +19,8 @@ def label(row: Any) -> str:
     """Return what a row is of: its kind of kernel, or in brackets what else the device did or why it idled."""
     if row.part == IDLE:
         return f"(idle: {row.cause})"
+    if row.part == OUTSIDE:
+        return "(outside of steps)"
     if row.part == COPY:
         return f"(copy {row.kind})" if row.kind != "set" else "(memory set)"
     if row.part == COMMUNICATION:

@@ -143,10 +143,19 @@ def test_communication_of_other_than_gradients_is_no_matter_of_buckets():
     exchange = Kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", 4000, "communication", stream=NETWORK)
     reduced = replace(exchange, name="ncclDevKernel_AllReduce_Sum_f32")
     for one, buckets in ((exchange, False), (reduced, True)):
-        first = advised(*TUNED, Wait(), one, Wait())["advice"][0]
+        first = advised(*TUNED, replace(TUNED[0], phase="backward"), Wait(), one, Wait())["advice"][0]
         assert first["topic"] == "communication"
         assert ("bucket_cap_mb" in first["remedy"]) is buckets
         assert ("all_to_all" in first["remedy"]) is not buckets
+
+
+def test_communication_of_inference_has_no_backward_pass_to_hide_behind():
+    reduced = Kernel("multimem_all_reduce_kernel", 4000, "communication", stream=NETWORK, operator="vllm::all_reduce")
+    remedy = advised(*TUNED, Wait(), reduced, Wait())["advice"][0]["remedy"]
+    assert "micro-batch" in remedy
+    generic = replace(reduced, name="ncclDevKernel_Generic", operator="c10d::allreduce_")
+    trained = [*TUNED, replace(TUNED[0], phase="backward"), Wait(), generic, Wait()]
+    assert "bucket_cap_mb" in advised(*trained)["advice"][0]["remedy"], "the operator tells what the kernel's name does not"
 
 
 def test_bfloat16_is_for_devices_that_have_it():
@@ -204,8 +213,9 @@ def test_what_is_compiled_already_is_not_told_to_compile():
     marks = [
         Host(1, operator="Torch-Compiled Region: 0/0"),
         Host(1, operator="CompiledFunction"),
-        Kernel("triton_poi_fused_mul_0", 1, dtype="bf16", grid="512,1,1"),
+        Kernel("triton_poi_fused_mul_0", 300, dtype="bf16", grid="512,1,1"),
     ]
+    assert advised(*TUNED, *chain, *TUNED, replace(marks[-1], us=1))["advice"][0]["remedy"] == plain["remedy"], "a library's"
     for mark in marks:
         first = advised(*TUNED, *chain, *TUNED, mark)["advice"][0]
         assert first["topic"] == "fusion"

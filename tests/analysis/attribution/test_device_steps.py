@@ -134,6 +134,15 @@ def test_work_launched_right_before_the_first_step_is_not_its_own():
     assert start[0] == trace.kernels.loc[trace.kernels["name"] == "k", "start_ns"].min()
 
 
+def test_a_step_that_begins_and_ends_behind_the_host_lasts_as_long_as_its_mark():
+    """The device is done with earlier work 300 us after the mark, and with the step's own 200 us after its end on the host."""
+    trace = recording([Host(1000), Kernel("k", 200), Host(1)], 1, before=[Kernel("earlier", 300, launched=False)])
+    host = int((trace.steps["end_ns"] - trace.steps["start_ns"]).iloc[0])
+    start, end = device_steps.bounds(assigned(trace).steps)
+    assert int(end[0] - start[0]) == pytest.approx(host, abs=15_000), "launching takes some us"
+    assert start[0] > trace.steps["start_ns"].iloc[0] + 150_000
+
+
 def test_what_comes_after_the_loop_is_of_no_step():
     after = [Kernel("evaluate", 900), Kernel("evaluate", 900)]
     trace = assigned(recording([Kernel("k", 2000), Host(30)], after=after))
