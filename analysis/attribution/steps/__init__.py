@@ -23,6 +23,8 @@ from kernelscope.analysis.trace import Trace
 __all__ = ["DetectedSteps", "Request", "applied", "candidates", "find", "first_work", "inside", "of_device", "parse", "windowed"]
 
 _SEVERAL = 1.8  # times as many steps
+_FEW, _MOMENT = 10, 0.01  # fewer steps, and a smaller share of the recording, are no steps of a loop
+_TIMED = ("kernels", "graphs", "copies", "calls", "operators", "ranges")
 _FINDERS: tuple[Callable[[Trace, StreamWork], Iterator[DetectedSteps]], ...] = (
     ranges.find,
     inputs.find,
@@ -45,11 +47,21 @@ def candidates(trace: Trace, request: Request | None = None) -> list[DetectedSte
         return [marked]
     if request.method is None:
         result = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
+        result = [one for one in result if request.device or not _is_a_moment(one, trace, work)]
         return sorted(result, key=lambda one: not _is_shorter(one, result[0]))
     named = list(_named(trace, work, request))
     if not named:
         raise EvidenceError(f"--steps {request.text}: {_why_not(trace, work, request)}; see `kernelscope steps PATH`")
     return named[:1]
+
+
+def _is_a_moment(steps: DetectedSteps, trace: Trace, work: StreamWork) -> bool:
+    """Return whether these are few, and together next to nothing of what was recorded: a part of start-up that repeats."""
+    tables = [table for name in _TIMED if (table := getattr(trace, name))["start_ns"].notna().any()]
+    recorded = max(int(table["end_ns"].max()) for table in tables) - min(int(table["start_ns"].min()) for table in tables)
+    mine = (work.at >= steps.table["start_ns"].min()) & (work.at < steps.table["end_ns"].max())
+    lasted = int(work.end[mine].max() - work.start[mine].min()) if mine.any() else 0
+    return len(steps.table) < _FEW and lasted < _MOMENT * recorded
 
 
 def _is_shorter(one: DetectedSteps, first: DetectedSteps) -> bool:

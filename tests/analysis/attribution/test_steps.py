@@ -64,6 +64,16 @@ def test_ranges_named_like_steps(name):
     assert found.confidence == "high"
 
 
+def test_a_moment_of_start_up_that_repeats_is_no_step():
+    """A search for algorithms launches the same kernels three times; of a second of start-up that is nothing."""
+    short = [Kernel("search", 20), Kernel("search_too", 10), Wait(), Host(10)]
+    assert steps.find(recording(short, 4, marked=False)) is not None
+    started = [Kernel("other", 5), Wait(), Host(1_000_000)]
+    assert steps.find(recording(short, 4, marked=False, before=started)) is None
+    many = recording(short, 40, marked=False, before=started)
+    assert steps.find(many) is not None, "a loop, however long the program took to start"
+
+
 def test_inside_of_a_range_of_two_phases_is_the_longer_one():
     """A layer's range is open once forward and in pieces backward: their mean would be nobody's time."""
     rows = [("conv", start + place, start + place + lasts, phase) for start in (0, 1000, 2000)
