@@ -229,7 +229,7 @@ class _Host:
         until: the place by which it returns. While it does not, more work is queued: the device idles for another reason.
         """
         calls = self._tables[0]
-        mine = calls[calls["name"].map(lambda name: api.cause(name) in (api.WAITING, api.COPYING)).astype(bool).to_numpy()]
+        mine = calls[api.waits(calls)]
         level = self._level(mine, SYNCHRONISING, _Texts(mine["name"]).values, None)
         inside = np.searchsorted(level.start, at, side="right") - 1
         end = np.append(level.end, 0)[inside]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
 LAUNCHING = "launching"
 WAITING = "waiting"
 COPYING = "copying"
@@ -25,6 +29,8 @@ _RULES = tuple(
     )
 )  # fmt: skip
 
+_ASYNCHRONOUS = "Async|WaitEvent"
+_BLOCKS = 20_000  # ns, that such a call takes at least where it waits
 # A call that starts kernels on the device, or a graph of them. What only prepares a launch is none.
 _LAUNCH = re.compile(r"^(?:cuda|cu|hip|hipExt|hipModule|hipExtModule|mtia\w*)(?:Graph)?Launch|[Ll]aunchKernel")
 _NO_LAUNCH = re.compile(r"LaunchHostFunc|ConfigureCall|OccupancyMax|SetupArgument")
@@ -41,6 +47,18 @@ def cause(name: str) -> str:
 def launches_kernels(name: str) -> bool:
     """Return whether the function of this name starts a kernel or a graph."""
     return bool(_LAUNCH.search(name)) and not _NO_LAUNCH.search(name)
+
+
+def waits(calls: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which calls wait for the device: copies among them, but none that are asynchronous and return at once.
+
+    Asynchronous copies from and to pageable memory wait all the same. calls: name, start_ns, end_ns.
+    """
+    names = calls["name"].astype("string")
+    may = names.map(lambda name: cause(name) in (WAITING, COPYING)).fillna(False).to_numpy(bool)
+    returns = names.str.contains(_ASYNCHRONOUS).fillna(False).to_numpy(bool)
+    lasted = calls["end_ns"].to_numpy(np.int64) - calls["start_ns"].to_numpy(np.int64)
+    return np.asarray(may & (~returns | (lasted >= _BLOCKS)))
 
 
 def launches_graphs(name: str) -> bool:

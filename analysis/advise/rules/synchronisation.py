@@ -46,8 +46,7 @@ def _calls(subject: Subject) -> list[str]:
     calls = subject.inside_steps(subject.trace.calls)
     if calls.empty:
         return []
-    waiting = [name for name in calls["name"].cat.categories if api.cause(name) in (api.WAITING, api.COPYING)]
-    mine = calls[calls["name"].isin(waiting).to_numpy(bool)]
+    mine = calls[api.waits(calls)]
     mine = mine[(mine["end_ns"] - mine["start_ns"] > 0).to_numpy(bool)]
     if mine.empty:
         return []
