@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         output.write_rows(rows, arguments.format, "steps")
         return 0
     print(f"{Path(arguments.path).name}: {_summary(rows)}: {found[0].sentence()}")
-    for other in _others(trace, found):
+    for other in _others(trace, [*found, *steps.beside_marked(trace, request)]):
         print(f"  or: {other}")
     output.write_rows(rows, "table", "steps")
     return 0

@@ -73,6 +73,15 @@ def test_steps_that_are_found_say_how(tmp_path, capsys):
     assert "or: " in out  # the period of the kernels says the same, as another way to find them
 
 
+def test_what_else_marked_steps_may_be(tmp_path, capsys):
+    status, out, _ = steps(capsys, capture(tmp_path / "a.json"))
+    assert status == 0
+    assert "marked by the profiler" in out
+    assert "or: " in out
+    assert "the period of the kernels" in out
+    assert "or: " not in steps(capsys, tmp_path / "a.json", "--steps", "period")[1]
+
+
 def test_steps_from_the_period_of_the_kernels(tmp_path, capsys):
     found = rows(capsys, capture(tmp_path / "a.json", marks=""))
     assert len(found) in (STEPS - 2, STEPS - 1)

@@ -20,7 +20,10 @@ from kernelscope.analysis.attribution.steps.request import Request, parse
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
-__all__ = ["DetectedSteps", "Request", "applied", "candidates", "find", "first_work", "inside", "of_device", "parse", "windowed"]
+__all__ = [
+    "DetectedSteps", "Request", "applied", "beside_marked", "candidates", "find", "first_work", "inside", "of_device", "parse",
+    "windowed",
+]  # fmt: skip
 
 _SEVERAL = 1.8  # times as many steps
 _FEW, _MOMENT = 10, 0.01  # fewer steps, and a smaller share of the recording, are no steps of a loop
@@ -46,13 +49,24 @@ def candidates(trace: Trace, request: Request | None = None) -> list[DetectedSte
     if marked is not None and request.method is None:
         return [marked]
     if request.method is None:
-        result = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
-        result = [one for one in result if request.device or not _is_a_moment(one, trace, work)]
-        return sorted(result, key=lambda one: not _is_shorter(one, result[0]))
+        return _repeating(trace, request, work)
     named = list(_named(trace, work, request))
     if not named:
         raise EvidenceError(f"--steps {request.text}: {_why_not(trace, work, request)}; see `kernelscope steps PATH`")
     return named[:1]
+
+
+def beside_marked(trace: Trace, request: Request) -> list[DetectedSteps]:
+    """Return what the steps may be beside those that the profiler marks; what the user asks for has none beside it."""
+    if request.method is not None or markers.find(trace) is None:
+        return []
+    return _repeating(trace, request, work_of(trace, request.device))
+
+
+def _repeating(trace: Trace, request: Request, work: StreamWork) -> list[DetectedSteps]:
+    result = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
+    result = [one for one in result if request.device or not _is_a_moment(one, trace, work)]
+    return sorted(result, key=lambda one: not _is_shorter(one, result[0]))
 
 
 def _is_a_moment(steps: DetectedSteps, trace: Trace, work: StreamWork) -> bool:
