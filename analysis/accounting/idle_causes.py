@@ -18,6 +18,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution.device_steps import DEVICE_TABLES
+from kernelscope.analysis.attribution.launches import readable
 from kernelscope.analysis.attribution.steps.inputs import INPUT
 from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import translated
@@ -238,7 +239,7 @@ class _Host:
     def levels(self) -> list[_Level]:
         """Return what owns an instant, the highest first."""
         calls, operators, ranges = self._tables
-        named = [_Texts(operators["name"]), _Texts(translated(ranges["name"], lambda text: _NUMBER.sub("#", text)))]
+        named = [_Texts(operators["name"]), _Texts(translated(ranges["name"], lambda text: _NUMBER.sub("#", readable(text))))]
         result = []
         for pattern, cause in ((INPUT, FETCHING), (_COMPILE, COMPILING)):
             for table, names in ((operators, named[0]), (ranges, named[1])):

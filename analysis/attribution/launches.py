@@ -170,6 +170,12 @@ def operator_of_range(names: pd.Series) -> pd.Series | None:
     return named if len(named.cat.categories) else None
 
 
+def readable(text: str) -> str:
+    """Return a range's text for people to read: of a dictionary that pyprof writes, the function that it is of."""
+    match = _PYPROF_RANGE.match(text[:4096])
+    return match.group(1) if match else text
+
+
 def _operator_named(text: str) -> str | None:
     match = _OPERATOR_RANGE.match(text[:4096]) or _PYPROF_RANGE.match(text[:4096])
     return match.group(1) if match else None

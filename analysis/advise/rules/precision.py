@@ -113,6 +113,8 @@ def mixed(subject: Subject) -> list[Advice]:
     saves += words.time_of(small) * _HALF
     chosen = pd.concat([*rows, small])
     main_ns = sum(words.time_of(one) for one in rows)
+    if sum(words.time_of(_main(subject, dtype)) for dtype in ("f16", "bf16")) > main_ns:
+        return []  # the program computes so; what it keeps in float32 it keeps on purpose
     return [
         Advice(
             "mixed precision",

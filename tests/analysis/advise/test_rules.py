@@ -190,6 +190,13 @@ def test_tf32_is_half_of_what_half_precision_gives():
     assert found == {"mixed precision": pytest.approx(5, rel=0.01)}
 
 
+def test_norms_in_float32_of_a_program_in_half_precision_are_meant():
+    norms = [Kernel(f"mean_{number}", 800, "reduction", dtype="f32", grid="512,1,1") for number in range(4)]
+    assert "mixed precision" not in topics(advised(*TUNED, *norms))
+    plain = [replace(one, name="ampere_sgemm_128x128_tn", dtype="f32") for one in TUNED]
+    assert "mixed precision" in topics(advised(*plain, *norms))
+
+
 def test_double_precision():
     found = topics(advised(*TUNED[:5], *[replace(one, dtype="f64") for one in TUNED[5:]]))
     assert found == {"double precision": pytest.approx(2.5, rel=0.01)}
@@ -282,6 +289,14 @@ def test_layouts_and_casts():
 def test_the_allocator_in_steps():
     found = topics(advised(*TUNED, Wait(), Host(1500, call="cudaMalloc"), Host(10)))
     assert found["allocator"] == pytest.approx(1.5, rel=0.05)
+
+
+def test_memory_that_is_taken_once_does_not_recur():
+    """Nothing repeats, so that all of it counts: memory is taken when it is needed first, and kept."""
+    once = [*TUNED[:2], Wait(), Host(8000, call="cudaMalloc"), TUNED[3], Wait(), Host(10, operator="aten::add"), TUNED[5]]
+    assert "allocator" not in topics(advised(*once, marked=False, steps=1))
+    given_back = [*once, Wait(), Host(9000, call="cudaFree"), TUNED[6]]
+    assert topics(advised(*given_back, marked=False, steps=1))["allocator"] == pytest.approx(17, rel=0.05)
 
 
 def test_compilation_in_steps():
