@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
@@ -27,7 +28,7 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE = "compute", "graph", "communication", "copy", "idle"
-OUTSIDE = "outside of steps"  # kernels that no measured step launched, where they run in one: no work of the step's own
+OUTSIDE = OUTSIDE_OF_STEPS  # kernels that no measured step launched, where they run in one: no work of the step's own
 
 # What a row of the account is keyed by; null where it does not apply or is not known
 KEYS = (

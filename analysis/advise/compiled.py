@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.trace import Trace
@@ -22,9 +23,9 @@ def is_compiled(trace: Trace) -> bool:
 
 def _share(kernels: pd.DataFrame) -> float:
     """Return the share of the kernels' time that is of compiled ones: libraries bring a few that say nothing of the program."""
-    lasted = kernels["duration_ns"].astype("float64")
-    mine = kernels["name"].astype("string").str.contains(KERNELS).fillna(False).to_numpy(bool)
-    return float(lasted[mine].sum() / max(lasted.sum(), 1.0))
+    lasted = kernels.groupby("name", observed=True)["duration_ns"].sum()
+    mine = np.asarray(lasted.index.astype("string").str.contains(KERNELS), dtype=bool)
+    return float(lasted[mine].sum()) / max(float(lasted.sum()), 1.0)
 
 
 def _any(names: pd.Series, pattern: str) -> bool:

@@ -29,7 +29,7 @@ _RULES = tuple(
     )
 )  # fmt: skip
 
-_ASYNCHRONOUS = "Async|WaitEvent"
+_ASYNCHRONOUS = re.compile("Async|WaitEvent")
 _BLOCKS = 20_000  # ns, that such a call takes at least where it waits
 # A call that starts kernels on the device, or a graph of them. What only prepares a launch is none.
 _LAUNCH = re.compile(r"^(?:cuda|cu|hip|hipExt|hipModule|hipExtModule|mtia\w*)(?:Graph)?Launch|[Ll]aunchKernel")
@@ -54,9 +54,9 @@ def waits(calls: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
     Asynchronous copies from and to pageable memory wait all the same. calls: name, start_ns, end_ns.
     """
-    names = calls["name"].astype("string")
-    may = names.map(lambda name: cause(name) in (WAITING, COPYING)).fillna(False).to_numpy(bool)
-    returns = names.str.contains(_ASYNCHRONOUS).fillna(False).to_numpy(bool)
+    names = calls["name"]  # a category: each distinct name is asked once
+    may = names.map(lambda name: cause(name) in (WAITING, COPYING)).astype(bool).to_numpy()
+    returns = names.map(lambda name: bool(_ASYNCHRONOUS.search(name))).astype(bool).to_numpy()
     lasted = calls["end_ns"].to_numpy(np.int64) - calls["start_ns"].to_numpy(np.int64)
     return np.asarray(may & (~returns | (lasted >= _BLOCKS)))
 

@@ -65,17 +65,24 @@ def beside_marked(trace: Trace, request: Request) -> list[DetectedSteps]:
 
 def _repeating(trace: Trace, request: Request, work: StreamWork) -> list[DetectedSteps]:
     result = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
-    result = [one for one in result if request.device or not _is_a_moment(one, trace, work)]
+    if request.device is None:
+        recorded = _recorded_ns(trace)
+        result = [one for one in result if not _is_a_moment(one, recorded, work)]
     return sorted(result, key=lambda one: not _is_shorter(one, result[0]))
 
 
-def _is_a_moment(steps: DetectedSteps, trace: Trace, work: StreamWork) -> bool:
-    """Return whether these are few, and together next to nothing of what was recorded: a part of start-up that repeats."""
+def _recorded_ns(trace: Trace) -> int:
+    """Return how long was recorded, of the host and of devices; 0 where nothing has a time."""
     tables = [table for name in _TIMED if (table := getattr(trace, name))["start_ns"].notna().any()]
-    recorded = max(int(table["end_ns"].max()) for table in tables) - min(int(table["start_ns"].min()) for table in tables)
+    starts, ends = [int(table["start_ns"].min()) for table in tables], [int(table["end_ns"].max()) for table in tables]
+    return max(ends, default=0) - min(starts, default=0)
+
+
+def _is_a_moment(steps: DetectedSteps, recorded_ns: int, work: StreamWork) -> bool:
+    """Return whether these are few, and together next to nothing of what was recorded: a part of start-up that repeats."""
     mine = (work.at >= steps.table["start_ns"].min()) & (work.at < steps.table["end_ns"].max())
     lasted = int(work.end[mine].max() - work.start[mine].min()) if mine.any() else 0
-    return len(steps.table) < _FEW and lasted < _MOMENT * recorded
+    return len(steps.table) < _FEW and lasted < _MOMENT * recorded_ns
 
 
 def _is_shorter(one: DetectedSteps, first: DetectedSteps) -> bool:
@@ -179,6 +186,8 @@ def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
     """Return the trace with these steps, and its device work assigned to them; without steps for None."""
     table = trace.steps.iloc[:0] if steps is None else steps.table
     result = replace(trace, steps=table, **{name: getattr(trace, name).copy() for name in device_steps.DEVICE_TABLES})
-    found = steps is not None and steps.method != "profiler"
-    device_steps.assign(result, on_device=steps is not None and steps.on_device, marked=not found)
+    if steps is None:
+        device_steps.assign(result)
+    else:
+        device_steps.assign(result, on_device=steps.on_device, marked=steps.method == "profiler")
     return result

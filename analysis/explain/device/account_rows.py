@@ -20,7 +20,7 @@ def label(row: Any) -> str:
     if row.part == IDLE:
         return f"(idle: {row.cause})"
     if row.part == OUTSIDE:
-        return "(outside of steps)"
+        return f"({OUTSIDE})"
     if row.part == COPY:
         return f"(copy {row.kind})" if row.kind != "set" else "(memory set)"
     if row.part == COMMUNICATION:
