@@ -41,8 +41,9 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return what to do about one recording; raise EvidenceError for what cannot be read.
 
     Keys: schema, path, framework, device, hardware, step_ns, per, steps (what they were taken from), recorded_ns (of a recording
-    whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), parts (what, ns; they add up to
-    step_ns), advice (see model.Advice; what saves most first), notes.
+    whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why nothing that
+    computes was recorded; else None), parts (what, ns; they add up to step_ns), advice (see model.Advice; what saves most first),
+    notes.
     """
     return of_subject(read(path, request))
 
@@ -60,6 +61,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "per": subject.per,
         "steps": subject.steps,
         "recorded_ns": subject.recorded_ns,
+        "unrecorded": subject.unrecorded,
         "parts": parts(subject),
         "advice": [_plain(one) for one in kept],
         "notes": _notes(subject, kept),
@@ -86,6 +88,8 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
 
 def _kept(subject: Subject) -> list[Advice]:
     """Return the advice that is worth its words, what saves most first, without what others already say."""
+    if subject.unrecorded:
+        return []
     least = (LEAST_ON_HOST if subject.on_host else LEAST_ON_DEVICE) * (subject.recorded_ns or subject.step_ns)
     found = [one for rule in rules() for one in rule(subject) if one.saves_ns > least]
     kept: list[Advice] = []

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting.device_account import ALL, COMPUTE, IDLE, KERNELS, account, is_host_timed
+from kernelscope.analysis.accounting.device_account import (
+    ALL,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    GRAPH,
+    IDLE,
+    KERNELS,
+    account,
+    is_host_timed,
+)
 from kernelscope.analysis.advise import host_account
 from kernelscope.analysis.advise.compiled import is_compiled
 from kernelscope.analysis.attribution import steps as finding_steps
@@ -51,6 +61,14 @@ class Subject:
     waited_ns: int = 0
     timeline: bool = True
     recorded_ns: int | None = None
+
+    @property
+    def unrecorded(self) -> str | None:
+        """Why a recording holds nothing that computes, in words; None where it holds something."""
+        if self.rows["part"].isin([COMPUTE, GRAPH, COMMUNICATION, COPY]).any() or len(self.trace.operators):
+            return None
+        reasons = self.trace.info.get("unavailable") or {}
+        return str(reasons.get("kernels") or "the recording holds no kernels and no operators")
 
     @property
     def framework(self) -> str:

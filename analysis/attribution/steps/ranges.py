@@ -54,6 +54,14 @@ def without_warmup(trace: Trace, steps: DetectedSteps) -> DetectedSteps:
     return replace(steps, table=steps.table[~inside].reset_index(drop=True), warmup=steps.warmup + int(inside.sum()))
 
 
+def within_one_layer(trace: Trace, steps: DetectedSteps) -> bool:
+    """Return whether one call of a layer holds all of the steps: what repeats in it are its parts."""
+    layers = trace.ranges[(trace.ranges["category"] == "layer").to_numpy(bool)]
+    begins = steps.table["start_ns"]
+    around = (layers["start_ns"] <= begins.min()) & (layers["end_ns"] > begins.max())
+    return bool(around.any())
+
+
 def of_name(trace: Trace, work: StreamWork, pattern: str) -> Iterator[DetectedSteps]:
     """Yield the steps that ranges of a name mark; * stands for any text, # for a number."""
     mine = _of_name(trace, pattern)

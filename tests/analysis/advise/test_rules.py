@@ -342,6 +342,13 @@ def test_a_recording_of_work_is_no_start_up():
     assert answer(result).startswith("The recording covers 10.0 ms on NVIDIA A100")
 
 
+def test_a_recording_of_nothing_that_computes_gets_no_advice():
+    result = advised(Within("load", (Host(5000),)), Host(4000))
+    assert result["advice"] == []
+    assert result["unrecorded"] == "the recording holds no kernels and no operators"
+    assert answer(result).endswith("says nothing of what computes: the recording holds no kernels and no operators.")
+
+
 def test_devices_that_are_taken_as_one_have_no_name():
     result = {**advised(*TUNED), "device": "all", "hardware": None}
     assert answer(result).startswith("A step takes 10.0 ms: computing")

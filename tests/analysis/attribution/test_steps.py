@@ -195,6 +195,14 @@ def test_layers_that_repeat_inside_of_a_step_are_no_steps():
     assert_are(found, truth, "period", missing=2)
 
 
+def test_layers_of_one_call_of_the_model_are_no_steps():
+    layer = [Kernel("qkv", 200, "gemm"), Kernel("flash", 150, "attention"), Kernel("mlp", 400, "gemm"), Kernel("norm", 30)]
+    trace = unmarked([Within("nn.Module: Model_0", (Kernel("embed", 60), *layer * 24, Kernel("logits", 300, "gemm")))], 1)
+    assert len(steps.find(trace).table) >= 22
+    trace.ranges["category"] = "layer"
+    assert steps.find(trace) is None
+
+
 def test_two_kinds_of_step_by_turns():
     """A discriminator's step and a generator's, or a step that accumulates and one that updates: two of them are the period."""
     found, _ = found_in(lambda number: [*FORWARD, *BACKWARD, *(UPDATE * 4 if number % 2 else ())], 16)

@@ -130,7 +130,8 @@ def test_what_is_not_there_has_a_reason(export):
         if not sql(database, table, "SELECT 1 FROM {}")
     }
     assert set(trace.info["unavailable"]) == missing
-    assert all("record with nsys profile" in reason for reason in trace.info["unavailable"].values())
+    reasons = trace.info["unavailable"].values()
+    assert all("record with nsys profile" in reason or "might have not been started" in reason for reason in reasons)
 
 
 def test_source_and_devices(export):
@@ -320,6 +321,16 @@ def test_library_calls_memory_metrics_and_losses(tmp_path):
         "samples without time or value, left out": 1,
     }
     assert "secret" not in repr((trace.info, trace.diagnostics))
+
+
+def test_why_nothing_was_traced(tmp_path):
+    text = "CUDA profiling might have not been started correctly."
+    call = {"start": 1, "end": 2, "globalTid": TID, "nameId": 1, "eventClass": 28}
+    tables = {"OSRT_API": [call], "DIAGNOSTIC_EVENT": [{"severity": 2, "text": text}] * 3}
+    trace = nsys_sqlite.read(write(tmp_path / "x", **tables))
+    assert trace.info["unavailable"]["kernels"].startswith(
+        "the capture holds no CUDA kernels (nsys: CUDA profiling might have not been started correctly); let the program end"
+    )
 
 
 def test_copies_tell_kinds_of_memory(tmp_path):
