@@ -30,7 +30,7 @@ docs: $(VENV)/.installed ## build the documentation site into out/site, which op
 
 test: $(VENV)/.installed lint ## run all tests, with real frameworks (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
-	$(BIN)/python -m pytest -m 'slow or not slow' -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m 'slow or not slow' -n 2 --dist loadfile --no-loadscope-reorder --durations 40
 
 test-fast: $(VENV)/.installed ## run the tests that need no framework
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -38,7 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     rows = step_times(trace, found[0], request.device)
     if arguments.format != "table":
-        output.write_rows(rows, arguments.format, "steps")
+        how = {name: getattr(found[0], name) for name in ("method", "source", "confidence")}
+        told = {} if arguments.format == "markdown" else how  # programs have no sentence above the table
+        output.write_rows([{**row, **told} for row in rows], arguments.format, "steps")
         return 0
     print(f"{Path(arguments.path).name}: {_summary(rows)}: {found[0].sentence()}")
     for other in _others(trace, [*found, *steps.beside_marked(trace, request)]):

@@ -13,6 +13,9 @@ from kernelscope.reports.text import printable
 def about(trace: Trace) -> None:
     """Print the warnings of a capture, such as what looks like a secret in it and what of it may be work and is not read."""
     about_info(trace.info)
+    missing = (trace.info.get("unavailable") or {}).get("kernels")
+    if missing and not len(trace.kernels) and not len(trace.graphs):
+        print(f"kernelscope: {printable(missing, None)}", file=sys.stderr)
 
 
 def about_info(info: Mapping[str, Any]) -> None:

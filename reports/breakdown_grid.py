@@ -185,7 +185,7 @@ def _beside(result: Mapping[str, Any]) -> str:
         clean = result.get("clean_step_ns")
         against = f" (clean step {units.duration(clean)})" if clean else ""
         parts.append(f"{result['pass']} pass{against}")
-    steps = f"{result['steps']} steps, " if result["steps"] else ""
+    steps = f"{units.counted(result['steps'], 'step')}, " if result["steps"] else ""
     of = f" of {result['coverage_of']}" if result["by"] == "layer" and result.get("coverage_of") else ""
     parts.append(f"{steps}coverage {units.percent(result['coverage'])}{of}")
     return " · ".join(parts)

@@ -78,7 +78,7 @@ def _device(device: Mapping[str, Any], active: Mapping[str, Any] | None) -> str:
     if active is None:
         return named
     busy = active["kernel_busy_ns"]
-    ran = f"{units.count(active['kernels'])} kernels, {units.duration(active['kernel_sum_ns'])} in sum"
+    ran = f"{units.counted(active['kernels'], 'kernel')}, {units.duration(active['kernel_sum_ns'])} in sum"
     return f"{named}: {ran}" + (f", busy {units.duration(busy)}" if busy is not None else "")
 
 

@@ -128,6 +128,8 @@ def three_numbers(breakdown: Mapping[str, Any]) -> str:
     """Return the three numbers that are often taken for one another, over the whole window; nothing where they are not there."""
     totals = breakdown.get("totals") or {}
     named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
+    if totals.get("kernel_sum_ns") == 0 and "wall_ns" in totals:
+        return f"no kernels were recorded · wall {units.duration(totals['wall_ns'])}"
     return " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
 
 

@@ -113,7 +113,7 @@ def rates(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 def roofline_lines(found: Mapping[str, Any]) -> list[str]:
     """Return what stands below a roofline: what it is set against, how much of it is known, notes."""
     whole = max(int(found["kernel_ns"]), 1)
-    over = f"{found['steps']} steps" if found["steps"] else "the whole capture"
+    over = units.counted(found["steps"], "step") if found["steps"] else "the whole capture"
     lines = [
         f"kernels: {units.duration(found['kernel_ns'])} in {over}; operations or bytes are known of "
         f"{units.percent(found['known_ns'] / whole)} of it; bytes are algorithmic: inputs read once, outputs written once"

@@ -27,7 +27,10 @@ def roofline(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactiv
     for side in drawn:
         missing += [f"{side['name']}: {side['left']}"] if side["left"] else []
     drawn = [side for side in drawn if side["points"]]
-    said = "; ".join(f"{side['name']}: {len(side['points'])} kernels, {side['line']['name'] or 'no ceilings'}" for side in drawn)
+    said = "; ".join(
+        f"{side['name']}: {units.counted(len(side['points']), 'kernel')}, {side['line']['name'] or 'no ceilings'}"
+        for side in drawn
+    )
     return Interactive(
         "rooflines", "Roofline of kernels", "scatter", {"several": len(sides) > 1, "sides": drawn} if drawn else {},
         f"Attained operations a second over operations a byte of each kernel. {said or 'Nothing to draw'}. The same numbers are "
@@ -46,8 +49,8 @@ def _side(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
     shown = known[:MOST]
     whole = max(int(found["kernel_ns"]), 1)
     left = len(found["rows"]) - len(known)
-    said = [f"{left} kernels without known operations or bytes"] if left else []
-    said += [f"{len(known) - MOST} kernels that took less"] if len(known) > MOST else []
+    said = [f"{units.counted(left, 'kernel')} without known operations or bytes"] if left else []
+    said += [f"{units.counted(len(known) - MOST, 'kernel')} that took less"] if len(known) > MOST else []
     return {
         "name": printable(name),
         "left": f"left out: {', '.join(said)}" if said else "",

@@ -131,6 +131,11 @@ def count(value: Number | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:,.1f}"
 
 
+def counted(value: Number | None, noun: str) -> str:
+    """Return a count with what is counted: 1 step, 12 steps."""
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
 def rate(value: Number | None) -> str:
     """Return a rate per second with three or more significant digits: 15,600, 48.2."""
     return _significant(value) if known(value) else UNKNOWN

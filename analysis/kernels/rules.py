@@ -355,7 +355,7 @@ _BLAS = (
          "cufft", "elementwise", "fft", "void vector_fft<256u, 8u, 8u, (padding_t)0, (twiddle_t)0, (loadstore_modifier_t)2, …"),
     Rule(r"cusparse::.*(?:mm|mv|gemm)|csrmm|spmm_",
          "cusparse", "gemm", "sparse", "void cusparse::csrmm_alg2_kernel<cusparse::CsrMMPolicy<256>, true, …"),
-    Rule(r"Marlin<|marlin(?:_moe)?::|gptq\w*gemm|awq_gemm|gemm_half_q_half|machete",
+    Rule(r"\bMarlin(?:_24)?\b|marlin(?:_moe)?::|gptq\w*gemm|awq_gemm|gemm_half_q_half|machete",
          "vllm", "gemm", "dequantised weights",
          "void marlin::Marlin<__half, vllm::kU4B8, 256, 4, 16, 4, 4, 8, false>(int4 const*, …"),
     Rule(r"^bmm_\w*(?:_TN_|_t\d+x\d+x\d+)|^gemm_\w*_sm\d+[af]?$",
@@ -364,6 +364,12 @@ _BLAS = (
          "iasM_bN_tmaOpt_clmp_dynBatch_sm100f"),
     Rule(r"wvSplitK|LLGemm1",
          "vllm", "gemm", "few rows", "void wvSplitK_hf_sml_<__hip_bfloat16, 64, 2, 16, 8, 2, 2>(int, int, …"),
+    Rule(r"^kOptimizer(?:Static)?\d+bit|^kPreconditionOptimizer",
+         "bitsandbytes", "optimizer", "quantised state", "void kOptimizer32bit1State<float, 5>(float*, float*, …"),
+    Rule(r"^__myl_", "tensorrt", "fused", None, "__myl_MulAddResMeanSubMulMean_0x3f2c1a"),
+    Rule(r"dali::.*(?:Warp|Flip|Resampl|Resize|Rotate|Linear|Arithm|Normalize|Hsv|Brightness|Contrast|Crop|Slice|Convolution)",
+         "dali", "elementwise", "input",
+         "void dali::kernels::warp::BatchWarpUniformSize<dali::kernels::AffineMapping<3>, 3, float, float, …"),
     Rule(r"deep_gemm::",
          "deepgemm", "gemm", "persistent", "void deep_gemm::fp8_gemm_kernel<4096u, 7168u, 128u, 112u, 128u, 1u, 4u, 1u, …"),
 )  # fmt: skip
@@ -599,7 +605,7 @@ _ATEN = (
          "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, float, unsigned int, 1, 4, bool>(…"),
     Rule(r"at::native::.*(?:index_\w|indexFunc|gpu_index_kernel|gather(?!TopK|Median)|scatter|embedding|Embedding|compute_grad_weight"
          r"|krn_partial|indexing_backward|take_put|segment_reduce|masked_select)|index(?:Select|Func)(?:Large|Small)Index"
-         r"|(?:^|/)index_elementwise_kernel|_scatter_gather_elementwise|(?:^|/)vectorized_gather_kernel",
+         r"|(?:^|/)index_elementwise_kernel|_scatter_gather_elementwise|(?:^|/)vectorized_gather_kernel|indexing_backward_kernel",
          "aten", "embedding", "indexing",
          "void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel<at::native::index_kernel_impl<…"),
     Rule(r"CatArrayBatchedCopy|split_with_sizes_copy|chunk_cat",
@@ -981,7 +987,7 @@ _PROGRAMS = (
          None, "copy", None, "void copy_kernel<double>(double const *, double*)"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:add|sub|mul|div|axpy|saxpy|daxpy|scal\w?|elementwise|element_wise"
          r"|pointwise|bias_?add|add_?bias|mask|upsample|resize|interp\w*|stencil\w*|exp|log|sqrt|pow)_?(?:kernel)?(?:[^a-z]"
-         r"|$)|vec(?:tor)?_?add|add_?vec(?:tor)?s?)",
+         r"|$)|bias_?add|vec(?:tor)?_?add|add_?vec(?:tor)?s?)",
          None, "elementwise", None, "void add_kernel<double>(double const *, double const *, double*)"),
 )  # fmt: skip
 
@@ -991,7 +997,7 @@ NAMESPACES = (
     ("Eigen::", "eigen"), ("tensorflow::", "tensorflow"), ("mxnet::", "mxnet"), ("mshadow::", "mshadow"), ("CNTK::", "cntk"),
     ("ck::", "ck"), ("ck_tile::", "ck"), ("vllm::", "vllm"), ("tensorrt_llm::", "tensorrt-llm"), ("flashinfer::", "flashinfer"),
     ("aiter::", "aiter"), ("fbgemm_gpu::", "fbgemm"), ("transformer_engine::", "transformer engine"),
-    ("onnxruntime::", "onnxruntime"), ("cv::", "opencv"),
+    ("onnxruntime::", "onnxruntime"), ("cv::", "opencv"), ("dali::", "dali"),
     ("caffe2::", "caffe2"), ("caffe::", "caffe"), ("paddle::", "paddle"), ("phi::", "paddle"),
 )  # fmt: skip
 

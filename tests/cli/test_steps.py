@@ -62,6 +62,7 @@ def test_steps_that_the_profiler_marks(tmp_path, capsys):
     assert [row["of_usual"] for row in found] == pytest.approx([1.0] * STEPS, abs=0.06)
     assert found[0]["start_ms"] == pytest.approx(-0.02, abs=0.011)  # of the device's first work, as windows are
     assert [row["start_ms"] for row in found] == sorted(row["start_ms"] for row in found)
+    assert {(row["method"], row["confidence"]) for row in found} == {("profiler", "high")}
 
 
 def test_steps_that_are_found_say_how(tmp_path, capsys):
