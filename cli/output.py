@@ -105,7 +105,7 @@ def write_explanation(result: Mapping[str, Any], form: str) -> None:
 def write_advice(result: Mapping[str, Any], form: str) -> None:
     """Write advice (the result of analysis.advise) to stdout: as a table, as Markdown or as JSON."""
     if form == "table":
-        _print(advice.Shown(result))
+        _print(advice.AdviceText(result))
     else:
         sys.stdout.write(tables.to_json(dict(result)) if form == "json" else advice.markdown(result))
 

@@ -106,7 +106,7 @@ def page(result: Result) -> Page:
     return Page(_printable(answer(result)), parts, pieces[:MOST], pieces[MOST:], list(result["notes"]), alternative)
 
 
-class Shown:
+class AdviceText:
     """Advice as rich draws it."""
 
     def __init__(self, result: Result):

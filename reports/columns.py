@@ -13,7 +13,7 @@ from kernelscope.analysis.energy.summary import Summary
 
 
 @dataclass(frozen=True)
-class Column:
+class DescribedColumn:
     """A column's name, its unit ("" for none) and what it means."""
 
     name: str
@@ -22,7 +22,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedTable:
     """The columns of a table, described.
 
     what: what a row is, and where the table is met. NAME in a column's name
@@ -30,11 +30,11 @@ class Described:
     """
 
     what: str
-    columns: tuple[Column, ...]
+    columns: tuple[DescribedColumn, ...]
 
 
-def _columns(*rows: tuple[str, str, str]) -> dict[str, Column]:
-    return {name: Column(name, unit, meaning) for name, unit, meaning in rows}
+def _columns(*rows: tuple[str, str, str]) -> dict[str, DescribedColumn]:
+    return {name: DescribedColumn(name, unit, meaning) for name, unit, meaning in rows}
 
 
 # What a row of any breakdown is about
@@ -264,18 +264,18 @@ _SAID = {
 }
 
 
-def _table(what: str, names: str, *described: Mapping[str, Column]) -> Described:
+def _table(what: str, names: str, *described: Mapping[str, DescribedColumn]) -> DescribedTable:
     """Return a table of the columns named, each as the first of `described` that has it says, else as everywhere."""
     known = {name: column for part in reversed((*described, _SAID)) for name, column in part.items()}
-    return Described(what, tuple(known[name] for name in names.split()))
+    return DescribedTable(what, tuple(known[name] for name in names.split()))
 
 
-TABLES: Mapping[str, Described] = {
-    "breakdown": Described(
+TABLES: Mapping[str, DescribedTable] = {
+    "breakdown": DescribedTable(
         "One row per key; `kernelscope breakdown --by` names the table, and each has the keys that stand below.",
         (*_KEYS.values(), *_NUMBERS.values(), *_EXECUTIONS.values(), *_LINE_NUMBERS.values()),
     ),
-    "summary": Described("One row per side of a comparison, from its clean pass.", tuple(_SUMMARY.values())),
+    "summary": DescribedTable("One row per side of a comparison, from its clean pass.", tuple(_SUMMARY.values())),
     "layers": _table(
         "One row per layer and phase, with a column per side: comparisons.", "layer phase NAME_time_ns NAME_ratio", _SIDES
     ),
@@ -296,8 +296,10 @@ TABLES: Mapping[str, Described] = {
         {name: _SUMMARY[name] for name in ("minor_faults",)},
         _columns(("step_median_ns", "ns", "median step of the pass")),
     ),
-    "account": Described("One row per layer, phase and cell of an explanation: `rows` in its JSON.", tuple(_ACCOUNT.values())),
-    "findings": Described("One row per cause of an explanation: `findings` in its JSON.", tuple(_FINDINGS.values())),
+    "account": DescribedTable(
+        "One row per layer, phase and cell of an explanation: `rows` in its JSON.", tuple(_ACCOUNT.values())
+    ),
+    "findings": DescribedTable("One row per cause of an explanation: `findings` in its JSON.", tuple(_FINDINGS.values())),
     "roofline": _table(
         "One row per kernel and problem, or per layer and phase: `kernelscope roofline`.",
         "name kind library operator layer phase dtype algorithm transpose tensor_core problem m n k count duration_ns time_ns "

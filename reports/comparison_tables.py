@@ -93,7 +93,7 @@ def explanation_markdown(result: Mapping[str, Any], level: int = 3) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cause(cause: explanation.Cause, shown: explanation.Scale) -> list[str]:
+def _cause(cause: explanation.RankedCause, shown: explanation.Scale) -> list[str]:
     finding = cause.finding
     evidence = text.sentences(finding.get("evidence") or [], text.SENTENCE)
     cells = (cause.number, cause.title, shown.signed(cause.delta_ns), cause.share, cause.confidence, evidence)

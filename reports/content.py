@@ -85,7 +85,7 @@ EXPLAINED_READING = (
 )
 
 
-class Cause(NamedTuple):
+class Difference(NamedTuple):
     """One cell of the difference between two frameworks' mean steps: its label and how many ns more the slower one has."""
 
     label: str
@@ -243,11 +243,11 @@ def label(row: Row, table: str) -> str:
     return name if name.startswith("(") and (phase == "other" or phase == name.strip("()")) else f"{name} {phase}"
 
 
-def causes(result: Result, framework: str) -> list[Cause]:
+def causes(result: Result, framework: str) -> list[Difference]:
     """Return the CAUSES cells (layer and phase) in which a framework loses most time against the fastest one."""
     base = fastest(result)["framework"]
     found = [
-        Cause(label(row, "layers"), (row["time_ns"].get(framework) or 0) - (row["time_ns"].get(base) or 0))
+        Difference(label(row, "layers"), (row["time_ns"].get(framework) or 0) - (row["time_ns"].get(base) or 0))
         for row in result["layers"]
         if row["layer"] != INSTRUMENTATION
     ]

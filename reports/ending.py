@@ -29,7 +29,7 @@ def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows, batch: int | N
     named = (("layer", layers), ("kernel", kernels))
     tables: list[RenderableType] = [_table(title, rows, step_ns) for title, rows in named if rows]
     throughput = [Text(f"Throughput: {rate}")] if rate else []
-    return Trimmed(Group(advice.Shown(result), *throughput, Text(), Columns(tables, padding=(0, 4))))
+    return Trimmed(Group(advice.AdviceText(result), *throughput, Text(), Columns(tables, padding=(0, 4))))
 
 
 def _table(title: str, rows: Rows, step_ns: int) -> Table:

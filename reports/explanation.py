@@ -49,7 +49,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Part:
+class RankedPart:
     """One part of the difference, rounded: what it is called and its ns."""
 
     label: str
@@ -57,7 +57,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Cause:
+class RankedCause:
     """One finding, rounded. number: its rank from 1. share: of the difference. finding: as in the result."""
 
     number: int
@@ -178,20 +178,20 @@ def warnings(result: Result) -> list[str]:
     return [printable(text, SENTENCE) for text in found]
 
 
-def parts(result: Result, most: int | None = None) -> list[Part]:
+def parts(result: Result, most: int | None = None) -> list[RankedPart]:
     """Return the parts of the difference with instrumentation last, rounded together; of more than `most` small ones are one."""
-    rows = [Part(printable(part["part"]), int(part["delta_ns"])) for part in result["parts"]]
-    whole = [*rows, Part(INSTRUMENTATION, int(result["instrumentation_ns"]))]
+    rows = [RankedPart(printable(part["part"]), int(part["delta_ns"])) for part in result["parts"]]
+    whole = [*rows, RankedPart(INSTRUMENTATION, int(result["instrumentation_ns"]))]
     shown = scale(result)
     rounded = shown.together([part.delta_ns for part in whole])
-    whole = [Part(part.label, ns) for part, ns in zip(whole, rounded, strict=True) if ns or part.label != INSTRUMENTATION]
+    whole = [RankedPart(part.label, ns) for part, ns in zip(whole, rounded, strict=True) if ns or part.label != INSTRUMENTATION]
     if most is None or len(whole) <= most:
         return whole
     last = [part for part in whole if part.label == INSTRUMENTATION and most > 2]
     others = [part for part in whole if part not in last]
     large = sorted(others, key=lambda part: -abs(part.delta_ns))[: max(most - 1 - len(last), 1)]
     rest = [part for part in others if part not in large]
-    merged = Part(f"({len(rest)} other parts)", sum(part.delta_ns for part in rest))
+    merged = RankedPart(f"({len(rest)} other parts)", sum(part.delta_ns for part in rest))
     return [*(part for part in others if part in large), merged, *last]
 
 
@@ -200,13 +200,13 @@ def total(result: Result) -> int:
     return scale(result).together([int(result["wall_delta_ns"])])[0]
 
 
-def causes(result: Result) -> tuple[list[Cause], int]:
+def causes(result: Result) -> tuple[list[RankedCause], int]:
     """Return the findings in the result's order and what is not explained, rounded together."""
     found = result["findings"]
     values = [int(finding["explains_ns"]) for finding in found]
     rounded = scale(result).together([*values, int(result["wall_delta_ns"]) - sum(values)])
     ranked = [
-        Cause(number, ns, share(result, int(finding["explains_ns"])), finding)
+        RankedCause(number, ns, share(result, int(finding["explains_ns"])), finding)
         for number, (finding, ns) in enumerate(zip(found, rounded, strict=False), 1)
     ]
     return ranked, rounded[-1]

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kernelscope.reports import explanation
-from kernelscope.reports.explanation import Cause, Part, Result, Scale
+from kernelscope.reports.explanation import RankedCause, RankedPart, Result, Scale
 from kernelscope.reports.text import SENTENCE, printable
 
 LINES = 24
@@ -75,7 +75,7 @@ def _parts(result: Result, width: int, room: int) -> list[Text]:
         return []
     shown = explanation.scale(result)
     parts = explanation.parts(result, room - 1)
-    whole = Part(f"difference, {shown.unit}", explanation.total(result))
+    whole = RankedPart(f"difference, {shown.unit}", explanation.total(result))
     numbers = [shown.signed(part.delta_ns) for part in (*parts, whole)]
     size = max(map(len, numbers))
     label = min(max(cell_len(part.label) for part in (*parts, whole)), max(width - size - 12, width // 3))
@@ -105,14 +105,14 @@ def _bar(share: float, width: int) -> str:
 class _Block:
     """The lines of one cause: its title, each sentence of its evidence, and its remedy. evidence: how many of them are told."""
 
-    cause: Cause
+    cause: RankedCause
     title: list[Text]
     sentences: list[list[Text]]
     remedy: list[Text]
     evidence: int = 0
 
     @classmethod
-    def of(cls, cause: Cause, shown: Scale, width: int) -> _Block:
+    def of(cls, cause: RankedCause, shown: Scale, width: int) -> _Block:
         head = f"{cause.number}. {shown.signed(cause.delta_ns)} {shown.unit} {cause.share} {cause.confidence}: "
         title = Text(head, style="bold" if cause.delta_ns > 0 else "bold green")
         title.append(cause.title, style=f"not bold {_STYLES.get(cause.confidence, '')} default".replace("  ", " "))
@@ -150,7 +150,7 @@ class _Told:
         return sum(len(text) for block in self._blocks[: self._count] for text in block.sentences[block.evidence :])
 
     @property
-    def untold(self) -> list[Cause]:
+    def untold(self) -> list[RankedCause]:
         """The causes that have no line."""
         return [block.cause for block in self._blocks[self._count :]]
 
@@ -175,7 +175,7 @@ class _Told:
         return [line for block in self._blocks[: self._count] for line in block.lines()]
 
 
-def _left(result: Result, rest: Sequence[Cause], unexplained: int, width: int) -> list[Text]:
+def _left(result: Result, rest: Sequence[RankedCause], unexplained: int, width: int) -> list[Text]:
     """Return the causes that have no line of their own, added up, and what is not explained."""
     shown = explanation.scale(result)
     more = f"and {len(rest)} more: {shown.signed(sum(cause.delta_ns for cause in rest))} {shown.unit}; " if rest else ""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelscope.reports import explanation, units
-from kernelscope.reports.explanation import Cause, Result, Scale
-from kernelscope.reports.sections import MOST, Cell, Column, View, keys_of, text_cell
+from kernelscope.reports.explanation import RankedCause, Result, Scale
+from kernelscope.reports.sections import MOST, View, ViewCell, ViewColumn, keys_of, text_cell
 from kernelscope.reports.text import SENTENCE, printable
 
 FIRST = 3  # causes on the first screen
@@ -27,7 +27,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ShownFinding:
     """One cause, ready to be shown. more: how many rows it has besides those of `links`; rows: the identifiers of all."""
 
     number: int
@@ -54,7 +54,7 @@ class Explained:
     sides: tuple[str, str]
     warnings: list[str]
     nothing: str
-    findings: list[Finding]
+    findings: list[ShownFinding]
     unexplained: str
     total: str
     alternative: str
@@ -64,7 +64,7 @@ class Explained:
     facts: list[str]
 
     @property
-    def first(self) -> list[Finding]:
+    def first(self) -> list[ShownFinding]:
         """The causes on the first screen."""
         return self.findings[:FIRST]
 
@@ -108,14 +108,14 @@ def _alternative(result: Result, shown: Scale, total: str) -> str:
     return f"Waterfall of the difference, {explanation.title(result)}, in {shown.unit}: {parts}; together {total}."
 
 
-def _finding(cause: Cause, result: Result, shown: Scale, key: str) -> Finding:
+def _finding(cause: RankedCause, result: Result, shown: Scale, key: str) -> ShownFinding:
     finding = cause.finding
     rows = {row["row"]: row for row in result["rows"]}
     whole = {"row": explanation.INSTRUMENTATION, "cell": explanation.INSTRUMENTATION, "delta_ns": result["instrumentation_ns"]}
     rows[explanation.INSTRUMENTATION] = whole
     claimed = sorted((rows[row] for row in finding.get("rows") or [] if row in rows), key=lambda row: -abs(row["delta_ns"]))
     ends = finding.get("interval_ns")
-    return Finding(
+    return ShownFinding(
         number=cause.number,
         much=f"{shown.signed(cause.delta_ns)} {shown.unit}",
         faster=cause.delta_ns < 0,
@@ -161,8 +161,13 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     body.append(_sums(explanation.INSTRUMENTATION, [*own, result["instrumentation_ns"]]))
     total = _sums("step", [*steps, result["wall_delta_ns"]])
     a, b = explanation.names(result)
-    columns = [Column("layer"), Column("phase"), Column("cell"), *(Column(head, True, "ns") for head in _heads(a, b))]
-    columns += [Column("B - A", True, "signed"), Column("95% interval", True), Column("outside of noise")]
+    columns = [
+        ViewColumn("layer"),
+        ViewColumn("phase"),
+        ViewColumn("cell"),
+        *(ViewColumn(head, True, "ns") for head in _heads(a, b)),
+    ]
+    columns += [ViewColumn("B - A", True, "signed"), ViewColumn("95% interval", True), ViewColumn("outside of noise")]
     caption = f"The account, ns per step: {explanation.title(result)}"
     anchors = [anchor(key, row["row"]) for row in shown]
     anchors += ([""] if rest else []) + [anchor(key, explanation.INSTRUMENTATION)]
@@ -180,16 +185,16 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str) -> int:
     return sum(row[name] or 0 for row in rows)
 
 
-def _sums(name: str, values: Sequence[int | None]) -> list[Cell]:
+def _sums(name: str, values: Sequence[int | None]) -> list[ViewCell]:
     """Return a row that stands for several or for none of the account's."""
-    return [Cell(name), Cell(""), Cell(""), *map(_ns, values), Cell(""), Cell("")]
+    return [ViewCell(name), ViewCell(""), ViewCell(""), *map(_ns, values), ViewCell(""), ViewCell("")]
 
 
-def _account_row(row: Mapping[str, Any], longest: int, sides: Sequence[str | None], evidence: Evidence) -> list[Cell]:
+def _account_row(row: Mapping[str, Any], longest: int, sides: Sequence[str | None], evidence: Evidence) -> list[ViewCell]:
     ends = [row.get("ci_low_ns"), row.get("ci_high_ns")]
     interval = f"{ends[0]:,} to {ends[1]:,}" if None not in ends else units.UNKNOWN
-    times = [Cell("none") if row.get("only") == other else _ns(row[f"{side}_ns"]) for side, other in (("a", "b"), ("b", "a"))]
-    delta = Cell(_signed(row["delta_ns"]), row["delta_ns"], bar=abs(row["delta_ns"]) / longest)
+    times = [ViewCell("none") if row.get("only") == other else _ns(row[f"{side}_ns"]) for side, other in (("a", "b"), ("b", "a"))]
+    delta = ViewCell(_signed(row["delta_ns"]), row["delta_ns"], bar=abs(row["delta_ns"]) / longest)
     significant = row.get("significant")
     visible = units.UNKNOWN if significant is None else "yes" if significant else "no"
     layers, phase = [row.get("layer_a"), row.get("layer_b")], row.get("phase")
@@ -199,11 +204,11 @@ def _account_row(row: Mapping[str, Any], longest: int, sides: Sequence[str | Non
     ]
     layer = replace(text_cell(row.get("layer")), link=evidence(None, layers[1] or layers[0], phase, None))
     cells = [layer, text_cell(phase), text_cell(row["cell"])]
-    return [*cells, *times, delta, Cell(interval, ends[0]), Cell(visible, visible)]
+    return [*cells, *times, delta, ViewCell(interval, ends[0]), ViewCell(visible, visible)]
 
 
-def _ns(value: int | None) -> Cell:
-    return Cell(units.UNKNOWN if value is None else f"{value:,}", value)
+def _ns(value: int | None) -> ViewCell:
+    return ViewCell(units.UNKNOWN if value is None else f"{value:,}", value)
 
 
 def _signed(value: int) -> str:
@@ -213,12 +218,18 @@ def _signed(value: int) -> str:
 def matches(result: Result, key: str) -> View:
     """Return which layers of both sides stand for the same, and how sure that is."""
     a, b = explanation.names(result)
-    columns = [Column(f"A: {a}"), Column(f"B: {b}"), Column("confidence", True), Column("found by"), Column("note")]
+    columns = [
+        ViewColumn(f"A: {a}"),
+        ViewColumn(f"B: {b}"),
+        ViewColumn("confidence", True),
+        ViewColumn("found by"),
+        ViewColumn("note"),
+    ]
     rows = [
         [
-            _layers(match["a"]), _layers(match["b"]), Cell(units.percent(match["confidence"], 0), match["confidence"]),
-            Cell(_SURE.get(str(match["how"]), printable(match["how"])), printable(match["how"])),
-            Cell(printable(match["note"]) if match.get("note") else ""),
+            _layers(match["a"]), _layers(match["b"]), ViewCell(units.percent(match["confidence"], 0), match["confidence"]),
+            ViewCell(_SURE.get(str(match["how"]), printable(match["how"])), printable(match["how"])),
+            ViewCell(printable(match["note"]) if match.get("note") else ""),
         ]
         for match in result["matches"][:MOST]
     ]  # fmt: skip
@@ -229,14 +240,14 @@ def matches(result: Result, key: str) -> View:
     return View(f"{key}-matches", caption, columns, rows)
 
 
-def _layers(names: Sequence[str]) -> Cell:
+def _layers(names: Sequence[str]) -> ViewCell:
     shown = printable(" + ".join(map(str, names))) if names else "none"
-    return Cell(shown, shown)
+    return ViewCell(shown, shown)
 
 
 def differences(result: Result, key: str) -> View:
     """Return the settings, versions and variables on which the sides differ."""
     a, b = explanation.names(result)
     rows = [[text_cell(row["setting"]), text_cell(row["a"]), text_cell(row["b"])] for row in result["differences"]]
-    columns = [Column("setting"), Column(f"A: {a}"), Column(f"B: {b}")]
+    columns = [ViewColumn("setting"), ViewColumn(f"A: {a}"), ViewColumn(f"B: {b}")]
     return View(f"{key}-differences", f"What was set differently: {explanation.title(result)}", columns, rows, tools=False)

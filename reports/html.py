@@ -29,7 +29,7 @@ from kernelscope.reports import (
 )
 from kernelscope.reports.content import Result
 from kernelscope.reports.interactive import Interactive
-from kernelscope.reports.measured import Part
+from kernelscope.reports.measured import MeasuredPart
 from kernelscope.reports.text import printable
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -51,7 +51,7 @@ def write_run(
     result: Result,
     breakdowns: Sequence[Mapping[str, Any]],
     path: Path,
-    parts: Sequence[Part] = (),
+    parts: Sequence[MeasuredPart] = (),
     interactive: Sequence[Interactive] = (),
     first: str | None = None,
     advised: Mapping[str, Any] | None = None,
@@ -182,7 +182,7 @@ def _chart_of_rows(shown: Mapping[str, Any]) -> Markup:
     return Markup("").join(both)
 
 
-def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Sequence[Part] = ()) -> dict[str, Any]:
+def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Sequence[MeasuredPart] = ()) -> dict[str, Any]:
     """Return everything that the templates show."""
     return {
         "alone": len(result["frameworks"]) == 1,
@@ -219,7 +219,7 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Seq
     }
 
 
-def _drawn(part: Part) -> Markup | None:
+def _drawn(part: MeasuredPart) -> Markup | None:
     """Return a part's figure as SVG for wide pages; None where it has none."""
     if part.draw is None:
         return None

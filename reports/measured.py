@@ -16,7 +16,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.reports import device, energy, figures
 from kernelscope.reports.roofline import anchor
-from kernelscope.reports.sections import Cell, Column, View, text_cell
+from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
 from kernelscope.reports.text import printable
 
 MOST = 60  # rows of a table
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Part:
+class MeasuredPart:
     """One part of the section. draw: its figure in a style, None for none. lines: what stands below its tables."""
 
     title: str
@@ -35,7 +35,7 @@ class Part:
     alternative: str = ""
 
 
-def of_run(run: Run, known: Callable[[Any], Any]) -> list[Part]:
+def of_run(run: Run, known: Callable[[Any], Any]) -> list[MeasuredPart]:
     """Return the roofline and the energy of a run, as far as it has what they take.
 
     known: what is known by now of the ceilings of a run's record.
@@ -50,14 +50,14 @@ def of_run(run: Run, known: Callable[[Any], Any]) -> list[Part]:
     return found
 
 
-def _part(title: str, make: Callable[[], Part]) -> Part:
+def _part(title: str, make: Callable[[], MeasuredPart]) -> MeasuredPart:
     try:
         return make()
     except EvidenceError as error:
         return unavailable(title, str(error))
 
 
-def _energy(run: Run) -> Part:
+def _energy(run: Run) -> MeasuredPart:
     steps = [summary.as_dict() for summary in joules.steps(run)]
     try:
         split = joules.layers(run)
@@ -67,7 +67,7 @@ def _energy(run: Run) -> Part:
     return energies(steps, [{str(key): value for key, value in row.items()} for row in plain], split.facts, None)
 
 
-def roofline(found: Mapping[str, Any]) -> Part:
+def roofline(found: Mapping[str, Any]) -> MeasuredPart:
     """Return the part of a roofline by kernel (Roofline.as_dict)."""
     rows = device.rates(found)
     numbers = [{key: row[key] for key in row if key not in _ABOUT} for row in rows[:MOST]]
@@ -77,7 +77,7 @@ def roofline(found: Mapping[str, Any]) -> Part:
     for cells, row in zip(view.rows, rows, strict=False):
         cells[0] = replace(cells[0], code=True, note=_where(row))
     left = [f"{len(rows) - MOST} more rows are in `kernelscope roofline`"] if len(rows) > MOST else []
-    return Part(
+    return MeasuredPart(
         "Roofline", [view], [*left, *device.roofline_lines(found)], lambda style: figures.roofline(found, style),
         "Attained operations a second over operations a byte, below the ceilings; the numbers are in the table Roofline.",
     )  # fmt: skip
@@ -92,37 +92,37 @@ def _where(row: Row) -> str:
     return printable(" \u00b7 ".join(filter(None, known)))
 
 
-def energies(steps: Sequence[Row], layers: Sequence[Row], facts: Mapping[str, Any] | None, reason: str | None) -> Part:
+def energies(steps: Sequence[Row], layers: Sequence[Row], facts: Mapping[str, Any] | None, reason: str | None) -> MeasuredPart:
     """Return the part of a run's energy: per step by source, and by layer with its `facts`, or the reason why not."""
     views = [_view("energy-step-table", "Energy per step", steps, [energy.readable(row) for row in steps])]
     lines = [energy.INTERVALS]
     if facts is not None:
         views.append(_view("energy-layer-table", "Energy of a step by layer", layers, [energy.readable(row) for row in layers]))
         lines += [energy.of_samples(facts), energy.REPLAY]
-    return Part("Energy", views, [*lines, *([f"by layer: {printable(reason)}"] if reason else [])])
+    return MeasuredPart("Energy", views, [*lines, *([f"by layer: {printable(reason)}"] if reason else [])])
 
 
-def unavailable(title: str, reason: str) -> Part:
+def unavailable(title: str, reason: str) -> MeasuredPart:
     """Return a part that says why there is nothing to show."""
-    return Part(title, [], [printable(reason)])
+    return MeasuredPart(title, [], [printable(reason)])
 
 
 def _view(key: str, caption: str, rows: Sequence[Row], shown: Sequence[Row]) -> View:
     """Return a table of readable rows, sorted by the raw ones, of which the readable ones have the keys or others."""
     names = [name for name in (shown[0] if shown else ()) if any(row[name] is not None for row in shown)]
     numeric = [any(str(row[name])[:1].isdigit() for row in shown) for name in names]
-    columns = [Column(name.replace("_", " "), number) for name, number in zip(names, numeric, strict=True)]
+    columns = [ViewColumn(name.replace("_", " "), number) for name, number in zip(names, numeric, strict=True)]
     body = [[_cell(name, row[name], raw) for name in names] for row, raw in zip(shown, rows, strict=True)]
     return View(key, caption, columns, body)
 
 
-def _cell(name: str, text: Any, raw: Row) -> Cell:
+def _cell(name: str, text: Any, raw: Row) -> ViewCell:
     """Return a cell that is sorted by its number, where the raw row has one of the same meaning."""
     if text is None or isinstance(text, bool):
         return text_cell(text)
     value = next((raw[key] for key in _keys(name) if isinstance(raw.get(key), int | float)), None)
     shown = f"{text:,.2f}" if isinstance(text, float) else printable(text)
-    return Cell(shown, value if value is not None else shown)
+    return ViewCell(shown, value if value is not None else shown)
 
 
 def _keys(name: str) -> tuple[str, ...]:

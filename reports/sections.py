@@ -19,7 +19,7 @@ Number = int | float
 
 
 @dataclass(frozen=True)
-class Cell:
+class ViewCell:
     """One cell. value: what it is sorted by, null sorts last. note: small print, "" keeps its room. bar, heat: 0 to 1.
 
     link: identifier of what its text leads to. title: its whole text, where it is shown short.
@@ -36,7 +36,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
+class ViewColumn:
     """One column; numbers are aligned to the right and sorted from large to small first.
 
     sums: how the sum of several rows is shown, "" where a sum means nothing: "duration", "count", "share", "ns" (whole ns),
@@ -60,9 +60,9 @@ class View:
 
     key: str
     caption: str
-    columns: list[Column]
-    rows: list[list[Cell]]
-    total: list[Cell] = field(default_factory=list)
+    columns: list[ViewColumn]
+    rows: list[list[ViewCell]]
+    total: list[ViewCell] = field(default_factory=list)
     tools: bool = True
     note: str = ""
     anchors: list[str] = field(default_factory=list)
@@ -90,7 +90,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Side:
+class SideCard:
     """One framework on the first screen.
 
     causes: where it loses most against the fastest, with the identifiers of their rows. largest, of a run alone: what takes most
@@ -102,19 +102,19 @@ class Side:
     step: str
     ratio: str
     verdict: str
-    causes: list[tuple[content.Cause, str]]
+    causes: list[tuple[content.Difference, str]]
     difference: str
     largest: list[tuple[str, str, str]] = field(default_factory=list)
     why: str = ""
     why_link: str = ""
 
 
-def sides(result: Result) -> list[Side]:
+def sides(result: Result) -> list[SideCard]:
     """Return the frameworks, fastest first, with where the slower ones lose their time."""
     verdicts = dict(content.verdicts(result))
     explained = {part["b"]["name"]: (number, part) for number, part in enumerate(result.get("explanations") or [], 1)}
     return [
-        Side(
+        SideCard(
             name=printable(row["framework"]),
             version=printable(row["version"]) if row.get("version") else "",
             step=units.duration(row["step_median_ns"]),
@@ -143,7 +143,7 @@ def _largest(result: Result, summary: Row) -> list[tuple[str, str, str]]:
     ]
 
 
-def _causes(result: Result, framework: str) -> list[tuple[content.Cause, str]]:
+def _causes(result: Result, framework: str) -> list[tuple[content.Difference, str]]:
     """Return where a framework loses most time, each with the identifier of its row among the layers."""
     places = {content.label(row, "layers"): f"layers-{number}" for number, row in enumerate(result["layers"])}
     return [(cause, places[cause.label]) for cause in content.causes(result, framework)]
@@ -156,8 +156,8 @@ def _why(number: int, part: Mapping[str, Any]) -> dict[str, str]:
 
 def summary(result: Result) -> View:
     """Return metrics in rows and frameworks in columns."""
-    rows = [[Cell(title), *(Cell(text) for text in cells)] for title, cells in content.summary_metrics(result)]
-    columns = [Column("from the clean pass"), *(Column(printable(name), True) for name in result["frameworks"])]
+    rows = [[ViewCell(title), *(ViewCell(text) for text in cells)] for title, cells in content.summary_metrics(result)]
+    columns = [ViewColumn("from the clean pass"), *(ViewColumn(printable(name), True) for name in result["frameworks"])]
     return View("summary-table", "Summary of the clean pass, per step", columns, rows, tools=False)
 
 
@@ -173,10 +173,10 @@ def side_by_side(result: Result, table: str) -> View:
         [*(text_cell(row[key]) for key in keys), *(_timed(row, name, unit, decimals, longest) for name in names)] for row in found
     ]
     totals = [content.total(result, table, name) for name in names]
-    total = [Cell("total = clean mean step"), *[Cell("")] * (len(keys) - 1)]
-    total += [Cell(units.in_unit(time, unit, decimals), time, note="") for time in totals]
-    columns = [Column(key) for key in keys]
-    columns += [Column(printable(name), True, f"{unit}:{decimals}") for name in names]
+    total = [ViewCell("total = clean mean step"), *[ViewCell("")] * (len(keys) - 1)]
+    total += [ViewCell(units.in_unit(time, unit, decimals), time, note="") for time in totals]
+    columns = [ViewColumn(key) for key in keys]
+    columns += [ViewColumn(printable(name), True, f"{unit}:{decimals}") for name in names]
     caption = f"{_CAPTIONS[table]}: {unit} per step"
     if len(names) > 1:
         caption = f"{_CAPTIONS[table]} side by side: {unit} per step, ratio to the fastest framework that has the row"
@@ -220,12 +220,12 @@ def keys_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], **fixed: st
     return found | {name: [printable(value)] * len(rows) for name, value in fixed.items()}
 
 
-def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> Cell:
+def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> ViewCell:
     time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
     note = units.ratio(ratio) if units.known(ratio) else ""
     drawn = units.known(time) and content.INSTRUMENTATION not in row.values()
     bar = min(max(time, 0) / longest, 1.0) if drawn else None
-    return Cell(units.in_unit(time, unit, decimals), time, note, bar)
+    return ViewCell(units.in_unit(time, unit, decimals), time, note, bar)
 
 
 def kernels(result: Result) -> list[View]:
@@ -242,8 +242,10 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         "algorithm": [text_cell(row.get("algorithm")) for row in rows],
     }
     told = {title: cells for title, cells in told.items() if any(cell.value is not None for cell in cells)}
-    numbers = [Column(title, True, sums) for title, sums in (("time", "duration"), ("calls", "count"), ("durations", "duration"))]
-    columns = [Column("kernel"), *numbers, *map(Column, told), Column("found by")]
+    numbers = [
+        ViewColumn(title, True, sums) for title, sums in (("time", "duration"), ("calls", "count"), ("durations", "duration"))
+    ]
+    columns = [ViewColumn("kernel"), *numbers, *map(ViewColumn, told), ViewColumn("found by")]
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
     body = []
     for place, row in enumerate(rows):
@@ -255,11 +257,11 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         body.append([name_cell, replace(time, note=share.text), count, duration, *described, text_cell(row.get("method"))])
     sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
     total = [
-        Cell("all kernels"),
-        Cell(units.duration(sums["time_ns"]), sums["time_ns"], note=units.percent(sums["share"])),
-        Cell(units.count(sums["count"]), sums["count"]),
-        Cell(units.duration(sums["duration_ns"]), sums["duration_ns"]),
-        *[Cell("")] * (len(told) + 1),
+        ViewCell("all kernels"),
+        ViewCell(units.duration(sums["time_ns"]), sums["time_ns"], note=units.percent(sums["share"])),
+        ViewCell(units.count(sums["count"]), sums["count"]),
+        ViewCell(units.duration(sums["duration_ns"]), sums["duration_ns"]),
+        *[ViewCell("")] * (len(told) + 1),
     ]
     caption = (
         f"{printable(name)}: kernels with most time (time per step and its share; calls and durations over all traced steps)"
@@ -272,9 +274,9 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     )  # fmt: skip
 
 
-def _shown(text: str, code: bool = False) -> Cell:
+def _shown(text: str, code: bool = False) -> ViewCell:
     """Return a cell with text that is printable already; an empty one is unknown."""
-    return Cell(text, text, code=code) if text else Cell(units.UNKNOWN)
+    return ViewCell(text, text, code=code) if text else ViewCell(units.UNKNOWN)
 
 
 def _joined(row: Row, *keys: str) -> str:
@@ -282,13 +284,13 @@ def _joined(row: Row, *keys: str) -> str:
     return " ".join(printable(row[key]) for key in keys if row.get(key) is not None)
 
 
-def _numbers(row: Row, longest: Number) -> list[Cell]:
+def _numbers(row: Row, longest: Number) -> list[ViewCell]:
     time, share, duration, count = row["time_ns"], row["share"], row["duration_ns"], row["count"]
     return [
-        Cell(units.duration(time), time, bar=max(time, 0) / longest if units.known(time) else None),
-        Cell(units.percent(share), share),
-        Cell(units.duration(duration), duration),
-        Cell(units.count(count), count),
+        ViewCell(units.duration(time), time, bar=max(time, 0) / longest if units.known(time) else None),
+        ViewCell(units.percent(share), share),
+        ViewCell(units.duration(duration), duration),
+        ViewCell(units.count(count), count),
     ]
 
 
@@ -313,7 +315,13 @@ def lines(result: Result) -> list[View]:
 
 
 def _lines(name: str, part: Mapping[str, Any]) -> View:
-    columns = [Column("line"), Column("statement"), Column("time", True), Column("share", True), Column("hits", True)]
+    columns = [
+        ViewColumn("line"),
+        ViewColumn("statement"),
+        ViewColumn("time", True),
+        ViewColumn("share", True),
+        ViewColumn("hits", True),
+    ]
     rows = []
     for row in part["rows"]:
         place = units.UNKNOWN if row["line"] is None else str(row["line"])
@@ -321,15 +329,21 @@ def _lines(name: str, part: Mapping[str, Any]) -> View:
         heat = max(0.0, min(row["share"], 1.0))
         rows.append(
             [
-                Cell(place, row["line"]),
-                Cell(printable(statement), printable(statement), heat=heat, code=row["text"] is not None),
-                Cell(units.duration(row["time_ns"]), row["time_ns"]),
-                Cell(units.percent(row["share"]), row["share"]),
-                Cell(units.count(row["count"]), row["count"]),
+                ViewCell(place, row["line"]),
+                ViewCell(printable(statement), printable(statement), heat=heat, code=row["text"] is not None),
+                ViewCell(units.duration(row["time_ns"]), row["time_ns"]),
+                ViewCell(units.percent(row["share"]), row["share"]),
+                ViewCell(units.count(row["count"]), row["count"]),
             ]
         )
     files = dict.fromkeys(printable(content.short_path(row["file"])) for row in part["rows"] if row["file"] is not None)
-    total = [Cell("step"), Cell("of the lines pass"), Cell(units.duration(part.get("step_ns"))), Cell("100.0%"), Cell("")]
+    total = [
+        ViewCell("step"),
+        ViewCell("of the lines pass"),
+        ViewCell(units.duration(part.get("step_ns"))),
+        ViewCell("100.0%"),
+        ViewCell(""),
+    ]
     note = "" if part["rows"] else printable(part.get("unavailable") or "no lines pass was recorded")
     caption = f"{printable(name)}: {', '.join(files)}" if files else printable(name)
     return View(f"lines-{identifier(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
@@ -338,7 +352,7 @@ def _lines(name: str, part: Mapping[str, Any]) -> View:
 def fairness(result: Result) -> View:
     """Return every check of every framework."""
     titles = ("check", "framework", "status")
-    columns = [*map(Column, titles), Column("found", True), Column("demanded", True), Column("detail")]
+    columns = [*map(ViewColumn, titles), ViewColumn("found", True), ViewColumn("demanded", True), ViewColumn("detail")]
     rows = [
         [*(text_cell(row[key]) for key in titles), *(_quantity(row[key]) for key in ("value", "limit")), text_cell(row["detail"])]
         for row in result["fairness"]["rows"]
@@ -346,8 +360,8 @@ def fairness(result: Result) -> View:
     return View("fairness-table", "Did all do the same work?", columns, rows)
 
 
-def _quantity(value: Any) -> Cell:
-    return Cell(printable(content.quantity(value)), value if units.known(value) else None)
+def _quantity(value: Any) -> ViewCell:
+    return ViewCell(printable(content.quantity(value)), value if units.known(value) else None)
 
 
 def settings(result: Result) -> View:
@@ -377,23 +391,29 @@ def methods(result: Result) -> View:
 def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> View:
     """Return a table with a column per framework; nulls are unknown."""
     names = result["frameworks"]
-    columns = [Column(first), *(Column(printable(name)) for name in names)]
+    columns = [ViewColumn(first), *(ViewColumn(printable(name)) for name in names)]
     body = [[text_cell(name), *(text_cell(values.get(framework)) for framework in names)] for name, values in rows]
     return View(key, caption, columns, body, tools=False)
 
 
 def passes(result: Result) -> View:
     """Return each pass's median step, what it cost against the clean one, and how much of it is known."""
-    columns = [Column("framework"), Column("pass")]
-    columns += [Column(title, True) for title in ("step, median", "overhead", "layers known", "kinds known")]
+    columns = [ViewColumn("framework"), ViewColumn("pass")]
+    columns += [ViewColumn(title, True) for title in ("step, median", "overhead", "layers known", "kinds known")]
     rows = []
     for row in result["passes"]:
         reason = printable(row["reason"]) if row.get("reason") else ""
         step = row.get("step_median_ns")
-        shares = [Cell(units.percent(row.get(key)), row.get(key)) for key in ("layer_coverage", "kind_coverage")]
-        cost = Cell(units.overhead(row.get("overhead")), row.get("overhead"))
+        shares = [ViewCell(units.percent(row.get(key)), row.get(key)) for key in ("layer_coverage", "kind_coverage")]
+        cost = ViewCell(units.overhead(row.get("overhead")), row.get("overhead"))
         rows.append(
-            [text_cell(row["framework"]), text_cell(row["pass"]), Cell(units.duration(step), step, reason or None), cost, *shares]
+            [
+                text_cell(row["framework"]),
+                text_cell(row["pass"]),
+                ViewCell(units.duration(step), step, reason or None),
+                cost,
+                *shares,
+            ]
         )
     return View("passes-table", "What each pass cost, and what is covered", columns, rows, tools=False)
 
@@ -412,8 +432,8 @@ def breakdown(part: Mapping[str, Any]) -> View:
     sums = (
         {"time": "duration", "share": "share", "calls": "count"} | dict.fromkeys(single.values(), "") | {"durations": "duration"}
     )
-    numbers = [Column(title, True, how) for title, how in sums.items()]
-    columns = [*map(Column, keys[:1]), *numbers, *map(Column, keys[1:]), Column("method")]
+    numbers = [ViewColumn(title, True, how) for title, how in sums.items()]
+    columns = [*map(ViewColumn, keys[:1]), *numbers, *map(ViewColumn, keys[1:]), ViewColumn("method")]
     longest = max((row["time_ns"] or 0 for row in rows), default=1) or 1
     body = [
         [
@@ -424,15 +444,15 @@ def breakdown(part: Mapping[str, Any]) -> View:
         ]
         for row in rows[:MOST]
     ]
-    rest, blank = rows[MOST:], [Cell("")] * len(keys)  # beside the numbers: the other keys and the method
+    rest, blank = rows[MOST:], [ViewCell("")] * len(keys)  # beside the numbers: the other keys and the method
     if rest:
         names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
         merged = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
-        body.append([Cell(f"({len(rest)} more)"), *_measured(merged, longest, single), *blank])
+        body.append([ViewCell(f"({len(rest)} more)"), *_measured(merged, longest, single), *blank])
     whole = content.whole(part)
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
-    step = Cell(units.duration(part.get("step_ns")), part.get("step_ns"))
-    total = [Cell(whole), step, Cell("100.0%"), *[Cell("")] * (1 + len(single)), Cell(durations), *blank]
+    step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
+    total = [ViewCell(whole), step, ViewCell("100.0%"), *[ViewCell("")] * (1 + len(single)), ViewCell(durations), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     caption = f"{whole.capitalize()} by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
     grouping = tuple(name for name in GROUPED if name in keys and name != by) if len(keys) > 1 else ()
@@ -442,42 +462,42 @@ def breakdown(part: Mapping[str, Any]) -> View:
     )  # fmt: skip
 
 
-def _measured(row: Row, longest: Number, single: Iterable[str]) -> list[Cell]:
+def _measured(row: Row, longest: Number, single: Iterable[str]) -> list[ViewCell]:
     """Return the numbers of a breakdown's row. single: the columns of single executions that its table has."""
     time, share, duration, count = _numbers(row, longest)
-    return [time, share, count, *(Cell(units.duration(row.get(key)), row.get(key)) for key in single), duration]
+    return [time, share, count, *(ViewCell(units.duration(row.get(key)), row.get(key)) for key in single), duration]
 
 
 def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
     """Return what was read from a capture as a table."""
-    rows = [[Cell(name), Cell(printable(value))] for name, value in facts]
-    return View("facts-table", "What was read", [Column("what"), Column("value")], rows, tools=False)
+    rows = [[ViewCell(name), ViewCell(printable(value))] for name, value in facts]
+    return View("facts-table", "What was read", [ViewColumn("what"), ViewColumn("value")], rows, tools=False)
 
 
 def samples(rows: Sequence[Mapping[str, Any]]) -> View:
     """Return samples by device and metric, summed up (see analysis.recordings.imported.summed_samples)."""
     keys, numbers = ("device", "metric"), ("count", "mean", "min", "max")
     body = [[*(text_cell(row[key]) for key in keys), *(_sample(row[name]) for name in numbers)] for row in rows]
-    columns = [*map(Column, keys), *(Column(name, True) for name in numbers)]
+    columns = [*map(ViewColumn, keys), *(ViewColumn(name, True) for name in numbers)]
     return View("samples-table", "Samples by device and metric", columns, body)
 
 
-def _sample(value: Number | None) -> Cell:
-    return Cell(f"{value:,.6g}" if units.known(value) else units.UNKNOWN, value)
+def _sample(value: Number | None) -> ViewCell:
+    return ViewCell(f"{value:,.6g}" if units.known(value) else units.UNKNOWN, value)
 
 
-def _keyed(value: Any, key: str) -> Cell:
+def _keyed(value: Any, key: str) -> ViewCell:
     if key == "kernel" and value is not None and not str(value).startswith("("):
-        return Cell(printable(short(value), None), printable(value), code=True, title=printable(value, 400))
-    return Cell(str(value), value) if units.known(value) else text_cell(value, code=True)
+        return ViewCell(printable(short(value), None), printable(value), code=True, title=printable(value, 400))
+    return ViewCell(str(value), value) if units.known(value) else text_cell(value, code=True)
 
 
-def text_cell(value: Any, code: bool = False) -> Cell:
+def text_cell(value: Any, code: bool = False) -> ViewCell:
     """Return a cell with what a trace or a framework said; null is unknown."""
     if value is None:
-        return Cell(units.UNKNOWN)
+        return ViewCell(units.UNKNOWN)
     shown = printable(content.setting(value))
-    return Cell(shown, shown, code=code)
+    return ViewCell(shown, shown, code=code)
 
 
 def identifier(name: str) -> str:

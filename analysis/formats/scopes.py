@@ -36,22 +36,22 @@ _NO_LAYER = re.compile(
 
 
 @dataclass(frozen=True)
-class Described:
+class ScopeParts:
     """A layer's path and the phase, as far as a name tells them."""
 
     layer: str | None
     phase: str | None
 
 
-def describe(scope: str, type_name: str = "") -> Described:
+def describe(scope: str, type_name: str = "") -> ScopeParts:
     """Return what an operator's full name and type tell."""
     parts = scope.rstrip(":").split("/")
     is_jax = "(" in scope
     if _UPDATE.match(type_name) or any(_OPTIMIZER.match(part) for part in parts[:-1]):
-        return Described(None, "optimizer")
+        return ScopeParts(None, "optimizer")
     phase = "backward" if _BACKWARD.search(scope) else "forward" if "jvp(" in scope else None
     layer = "/".join(_jax_parts(parts[:-1]) if is_jax else _tensorflow_parts(parts[:-1]))
-    return Described(layer or None, phase)
+    return ScopeParts(layer or None, phase)
 
 
 def columns(scopes: pd.Series, types: pd.Series) -> dict[str, pd.Series]:

@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kernelscope.reports.export.events import DEVICE, WAITS, Counter, Events, Slices, plain
+from kernelscope.reports.export.events import DEVICE, WAITS, CounterTrack, Slices, TraceEvents, plain
 
 Int = npt.NDArray[np.int64]
 
@@ -38,7 +38,7 @@ _OPERATIONS = {
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "rocm": 6, "xpu": 12, "hpu": 15, "mtia": 19}  # c10/core/DeviceType.h
 
 
-def write(sides: Sequence[tuple[str, Events, pd.DataFrame, int]], about: Mapping[str, Any], target: Path) -> None:
+def write(sides: Sequence[tuple[str, TraceEvents, pd.DataFrame, int]], about: Mapping[str, Any], target: Path) -> None:
     """Write the events of sides as (name, events, memory, time that becomes 0); gzip where target ends in .gz.
 
     memory: the Trace's table, written as Kineto writes its allocator's events. about: keys of the file's object.
@@ -56,7 +56,7 @@ def write(sides: Sequence[tuple[str, Events, pd.DataFrame, int]], about: Mapping
         file.write(b"\n]}\n")
 
 
-def _all_lines(sides: Sequence[tuple[str, Events, pd.DataFrame, int]]) -> Iterator[Any]:
+def _all_lines(sides: Sequence[tuple[str, TraceEvents, pd.DataFrame, int]]) -> Iterator[Any]:
     """Yield the lines of every table of every side, as arrays of text."""
     tracks = 0
     for number, (name, found, memory, origin) in enumerate(sides):
@@ -74,7 +74,7 @@ def _all_lines(sides: Sequence[tuple[str, Events, pd.DataFrame, int]]) -> Iterat
 class _Processes:
     """Numbers of processes and threads as the file tells them: one process for the host and one for each device."""
 
-    def __init__(self, name: str, found: Events, host: int, first: int):
+    def __init__(self, name: str, found: TraceEvents, host: int, first: int):
         self.name, self.host, self.first = name, host, first
         self.tracks = found.tracks
         devices = dict.fromkeys(track.device or "unknown" for track in found.tracks if track.place in (DEVICE, WAITS))
@@ -193,7 +193,7 @@ def _where(part: Slices, process: _Processes) -> list[Any]:
     return [',"pid":', pa.array(pid).cast(pa.large_string()), ',"tid":', pa.array(tid).cast(pa.large_string())]
 
 
-def _counter_lines(counter: Counter, pid: int, origin: int) -> Any:
+def _counter_lines(counter: CounterTrack, pid: int, origin: int) -> Any:
     finite = np.isfinite(counter.values)
     values = pa.array(counter.values[finite]).cast(pa.large_string())
     head = f'{{"ph":"C","name":{_json(plain(counter.name))},"pid":{pid},"tid":0,"ts":'

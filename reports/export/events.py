@@ -96,7 +96,7 @@ class Slices:
 
 
 @dataclass(frozen=True)
-class Counter:
+class CounterTrack:
     """A quantity over time: its name with the device or core, its unit, times in ns and values."""
 
     name: str
@@ -106,12 +106,12 @@ class Counter:
 
 
 @dataclass
-class Events:
+class TraceEvents:
     """All that a Trace holds with times. untimed: rows of each table that have none."""
 
     tracks: list[Track]
     slices: list[Slices]
-    counters: list[Counter]
+    counters: list[CounterTrack]
     untimed: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -121,9 +121,9 @@ class Events:
         return min((int(values.min()) for values in times if len(values)), default=0)
 
 
-def events(trace: Trace) -> Events:
+def events(trace: Trace) -> TraceEvents:
     """Return the events of a Trace; its times are kept as they are."""
-    found = Events([], [], _counters(trace))
+    found = TraceEvents([], [], _counters(trace))
     for table in _PLACES:
         rows = getattr(trace, table)
         timed = rows[(rows["start_ns"].notna() & rows["end_ns"].notna()).to_numpy(dtype=bool)]
@@ -137,7 +137,7 @@ def events(trace: Trace) -> Events:
     return found
 
 
-def origins(traces: Sequence[Trace], found: Sequence[Events]) -> list[int]:
+def origins(traces: Sequence[Trace], found: Sequence[TraceEvents]) -> list[int]:
     """Return the time of each Trace that is 0 for all: side by side they begin together with their first measured steps.
 
     The earliest event of all is then at 0 or later. A Trace alone begins with its first event.
@@ -149,7 +149,7 @@ def origins(traces: Sequence[Trace], found: Sequence[Events]) -> list[int]:
     return [begin - before for begin in begins]
 
 
-def _first_step(trace: Trace, found: Events) -> int:
+def _first_step(trace: Trace, found: TraceEvents) -> int:
     measured = trace.steps[~trace.steps["warmup"]]
     return int(measured["start_ns"].min()) if len(measured) else found.first
 
@@ -216,7 +216,7 @@ def _meaning(column: pd.Series) -> Any:
     return bool if column.dtype in ("bool", "boolean") else int
 
 
-def _place(found: Events, names: Mapping[str, str]) -> None:
+def _place(found: TraceEvents, names: Mapping[str, str]) -> None:
     """Give every slice its track; a track whose slices cross becomes several. names: of threads, by number."""
     if not found.slices:
         return
@@ -268,7 +268,7 @@ def _connect(parts: list[Slices]) -> None:
         at += len(part.rows)
 
 
-def _counters(trace: Trace) -> list[Counter]:
+def _counters(trace: Trace) -> list[CounterTrack]:
     """Return memory in use and held by allocators a device, and every sampled metric a core or device."""
     found = []
     key: Any
@@ -277,13 +277,15 @@ def _counters(trace: Trace) -> list[Counter]:
         for column, what in (("allocated_bytes", "memory in use"), ("reserved_bytes", "memory held by the allocator")):
             known = rows[rows[column].notna()]
             if len(known):
-                found.append(Counter(what + where, "bytes", _integers(known["time_ns"]), _integers(known[column])))
+                found.append(CounterTrack(what + where, "bytes", _integers(known["time_ns"]), _integers(known[column])))
     for key, rows in trace.samples.groupby(["metric", "device", "core"], observed=True, dropna=False, sort=False):
         metric, device, core = key
         where = f" on {device}" if not pd.isna(device) else "" if pd.isna(core) else f" of core {int(core)}"
         known = rows[np.isfinite(rows["value"].to_numpy())]
         if len(known):
-            found.append(Counter(f"{metric}{where}", "", _integers(known["time_ns"]), known["value"].to_numpy(dtype=np.float64)))
+            found.append(
+                CounterTrack(f"{metric}{where}", "", _integers(known["time_ns"]), known["value"].to_numpy(dtype=np.float64))
+            )
     return found
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import InternedData, Trace, TracePacket, TrackDescriptor, TrackEvent
 
-from kernelscope.reports.export.events import Counter, Events, Slices, plain
+from kernelscope.reports.export.events import CounterTrack, Slices, TraceEvents, plain
 from kernelscope.reports.export.protobuf import event_packets, field
 
 Int = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ _SEQUENCE = 1
 _SIDES = 1 << 20  # uuids of tracks that a side may have
 
 
-def write(sides: Sequence[tuple[str, Events, int]], about: str, target: Path) -> None:
+def write(sides: Sequence[tuple[str, TraceEvents, int]], about: str, target: Path) -> None:
     """Write the events of sides as (name, events, time that becomes 0); gzip where target ends in .gz.
 
     about: said of every side. Raises OSError when the file cannot be written.
@@ -53,7 +53,7 @@ def _sequence(flags: int) -> dict[str, int]:
     return {"trusted_packet_sequence_id": _SEQUENCE, "sequence_flags": flags}
 
 
-def _descriptors(name: str, found: Events, number: int, uuid: int, about: str) -> list[TracePacket]:
+def _descriptors(name: str, found: TraceEvents, number: int, uuid: int, about: str) -> list[TracePacket]:
     """Return what tells a side and its tracks."""
     side = TrackDescriptor(uuid=uuid, name=plain(name), description=plain(about), sibling_order_rank=number)
     side.child_ordering = TrackDescriptor.EXPLICIT  # of tracks below a process, viewers take no order
@@ -158,7 +158,7 @@ def _arrows(flow: Int, side: int) -> Any:
     return pa.compute.if_else(pa.array(flow >= 0), encoded, pa.scalar(b"", pa.large_binary()))
 
 
-def _counter(counter: Counter, uuid: int, origin: int) -> _Part:
+def _counter(counter: CounterTrack, uuid: int, origin: int) -> _Part:
     whole = counter.values.dtype == np.int64
     name = "counter_value" if whole else "double_counter_value"
     zero = np.zeros(len(counter.time), dtype=np.int64)

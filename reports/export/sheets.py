@@ -15,7 +15,7 @@ import pandas as pd
 from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports import comparison_tables, explanation, tables
 from kernelscope.reports.columns import TABLES as RESULTS
-from kernelscope.reports.columns import Column
+from kernelscope.reports.columns import DescribedColumn
 from kernelscope.reports.table import Table
 
 Envelope = Mapping[str, Any]
@@ -31,7 +31,7 @@ class Sheet:
 
     name: str
     frame: pd.DataFrame
-    columns: Sequence[Column] = field(default=())
+    columns: Sequence[DescribedColumn] = field(default=())
 
 
 def of_comparison(result: dict[str, Any]) -> list[Sheet]:
@@ -79,7 +79,9 @@ def of_trace(trace: Trace) -> list[Sheet]:
     for name, columns in TABLES.items():
         rows: pd.DataFrame = getattr(trace, name)
         if len(rows):
-            used = [Column(column.name, column.unit, column.meaning) for column in columns if rows[column.name].notna().any()]
+            used = [
+                DescribedColumn(column.name, column.unit, column.meaning) for column in columns if rows[column.name].notna().any()
+            ]
             found.append(Sheet(name, rows[[column.name for column in used]], used))
     return found
 
@@ -106,10 +108,10 @@ def blocks(rows: int, size: int = 50_000) -> Iterator[slice]:
 def _sheet(table: Table, described: str | None = None, sides: Sequence[str] = ()) -> Sheet:
     """Return a table with its columns as reports.columns describes the table `described`."""
     frame = pd.DataFrame({key: _typed([row[place] for row in table.rows]) for place, key in enumerate(table.columns)})
-    known: dict[str, Column] = {}
+    known: dict[str, DescribedColumn] = {}
     for column in RESULTS[described].columns if described is not None and described in RESULTS else ():
         names = [column.name.replace(_LABEL, side) for side in sides] if _LABEL in column.name else [column.name]
-        known |= {name: Column(name, column.unit, column.meaning) for name in names}
+        known |= {name: DescribedColumn(name, column.unit, column.meaning) for name in names}
     return Sheet(table.name, frame, [known[name] for name in table.columns if name in known])
 
 

@@ -68,12 +68,12 @@ def source(path: Path, handling: Handling) -> Source:
     if kind is Kind.SWEEP:
         raise EvidenceError(f"{path}: a sweep; `report` writes its tables as CSV and Parquet, or name one of its cells")
     if kind is Kind.IMPORT:
-        return Imported(path, handling)
+        return ImportedSource(path, handling)
     if kind is Kind.COMPARISON:
         return Comparison(path.parent if path.is_file() else path, handling)
     if kind in (Kind.RUN, Kind.RUNS, Kind.SIDES):
         return OneRun(path, handling)
-    return Capture(path, handling)
+    return CaptureSource(path, handling)
 
 
 def _of_result(result: Mapping[str, Any], handling: Handling) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class OneRun:
         return markdown.run(self._result, self._breakdowns)
 
 
-class Capture:
+class CaptureSource:
     """A capture as `import` takes it."""
 
     def __init__(self, path: Path, handling: Handling):
@@ -187,7 +187,7 @@ class Capture:
         return markdown.capture(self._record, self._breakdowns)
 
 
-class Imported(Capture):
+class ImportedSource(CaptureSource):
     """A folder that `import` wrote: its breakdowns are there already."""
 
     def __init__(self, path: Path, handling: Handling):

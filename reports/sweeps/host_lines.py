@@ -9,7 +9,7 @@ from kernelscope.analysis.attribution.lines import FILE, statements
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.reports import units
-from kernelscope.reports.sections import Cell, Column, View, identifier
+from kernelscope.reports.sections import View, ViewCell, ViewColumn, identifier
 from kernelscope.reports.sweeps import cells
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.text import printable
@@ -56,8 +56,8 @@ def _view(work: str, columns: dict[str, dict[Key, float]]) -> View:
         times = [column.get((file, line, text)) for column in columns.values()]
         shares = [time / longest[name] if time is not None else 0.0 for name, time in zip(columns, times, strict=True)]
         where = f"{printable(Path(file).name)}:{line}"
-        statement = Cell(printable(text), where, where, heat=min(max(shares), 1.0), code=True)
-        body.append([statement, *(Cell(units.in_unit(time, "ms", 3), time) for time in times)])
-    heads = [Column("statement"), *(Column(printable(name), True) for name in columns)]
+        statement = ViewCell(printable(text), where, where, heat=min(max(shares), 1.0), code=True)
+        body.append([statement, *(ViewCell(units.in_unit(time, "ms", 3), time) for time in times)])
+    heads = [ViewColumn("statement"), *(ViewColumn(printable(name), True) for name in columns)]
     caption = f"{work}: host lines, ms per step, calls included; from a pass of its own"
     return View(identifier(f"measured-lines-{work}"), caption, heads, body)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kernelscope.analysis.published import SOURCES, ConditionGroup, Value, line_runs, statements, values
 from kernelscope.reports import units
-from kernelscope.reports.sections import Cell, Column, View, identifier, text_cell
+from kernelscope.reports.sections import View, ViewCell, ViewColumn, identifier, text_cell
 from kernelscope.reports.sweeps import cells
 from kernelscope.reports.sweeps.agreement import METRICS, OTHER
 from kernelscope.reports.sweeps.cells import Row
@@ -32,7 +32,7 @@ def tables(published: Sequence[Value]) -> list[View]:
         names = {value.framework.lower(): value.framework for value in reversed(members)}  # a source may spell it in two ways
         order = dict.fromkeys(value.framework.lower() for value in members)
         body = [[text_cell(names[key]), *(_number(known.get((key, column))) for column in columns)] for key in order]
-        heads = [Column("framework"), *(Column(column, True) for column in columns)]
+        heads = [ViewColumn("framework"), *(ViewColumn(column, True) for column in columns)]
         caption = f"Published ({OTHER}): {METRICS[metric]}, {unit}. Source: {SOURCES[source].title}; {SOURCES[source].conditions}"
         odd = list(dict.fromkeys(value.note for value in members if value.value is not None and not value.comparable))
         caption += f". Not shown, on a processor: {odd[0]}" if odd else ""
@@ -46,12 +46,12 @@ def _column(value: Value) -> str:
     return f"{value.network} on {value.dataset}: {value.hardware}"
 
 
-def _number(value: Value | None) -> Cell:
+def _number(value: Value | None) -> ViewCell:
     if value is None:
-        return Cell("not in the source")
+        return ViewCell("not in the source")
     if value.value is None:
-        return Cell(value.note or units.UNKNOWN)
-    return Cell(f"{value.value:,g}", value.value, value.note or None)
+        return ViewCell(value.note or units.UNKNOWN)
+    return ViewCell(f"{value.value:,g}", value.value, value.note or None)
 
 
 def line_tables() -> View:
@@ -63,9 +63,9 @@ def line_tables() -> View:
     for line, source in keys:
         times = [known[run][line, source].time_us if (line, source) in known[run] else None for run in runs]
         if any(time is not None for time in times):
-            shown = [Cell(units.UNKNOWN if time is None else f"{time / 1e3:,.3f}", time) for time in times]
-            body.append([Cell(source, source, code=True), *shown])
-    heads = [Column("statement"), *(Column(run.replace("_", " "), True) for run in runs)]
+            shown = [ViewCell(units.UNKNOWN if time is None else f"{time / 1e3:,.3f}", time) for time in times]
+            body.append([ViewCell(source, source, code=True), *shown])
+    heads = [ViewColumn("statement"), *(ViewColumn(run.replace("_", " "), True) for run in runs)]
     caption = (
         f"Published ({OTHER}): line_profiler of run_benchmark_train, ms; a dash did not run, or the source lacks its time. "
         f"Source: {SOURCES['keras_backends'].title}"
@@ -75,20 +75,20 @@ def line_tables() -> View:
 
 def ranks(groups: Sequence[ConditionGroup]) -> View:
     """Return how the order of frameworks agrees, group by group; the numbers of frameworks stand beside every coefficient."""
-    heads = [Column("published on"), Column("measured here on"), Column("metric"), Column("frameworks")]
-    heads += [Column(title, True) for title in ("n", "Spearman", "p", "Kendall", "p")]
+    heads = [ViewColumn("published on"), ViewColumn("measured here on"), ViewColumn("metric"), ViewColumn("frameworks")]
+    heads += [ViewColumn(title, True) for title in ("n", "Spearman", "p", "Kendall", "p")]
     body = []
     for group in groups:
         kind = "" if group.same_kind else "another kind of device"
         body.append(
             [
-                Cell(f"{group.network} on {group.dataset}: {group.hardware}", group.network),
-                Cell(f"{cells.work(group.here)}: {cells.whole_setup(group.here)}", note=kind or None),
+                ViewCell(f"{group.network} on {group.dataset}: {group.hardware}", group.network),
+                ViewCell(f"{cells.work(group.here)}: {cells.whole_setup(group.here)}", note=kind or None),
                 text_cell(METRICS[group.metric]),
                 text_cell(", ".join(pair.framework for pair in group.pairs)),
-                Cell(str(group.n), group.n),
+                ViewCell(str(group.n), group.n),
                 *(
-                    Cell("too few" if value is None else f"{value:.3f}", value)
+                    ViewCell("too few" if value is None else f"{value:.3f}", value)
                     for value in (group.spearman, group.spearman_p, group.kendall, group.kendall_p)
                 ),
             ]
@@ -99,14 +99,21 @@ def ranks(groups: Sequence[ConditionGroup]) -> View:
 
 def ratios(groups: Sequence[ConditionGroup]) -> View:
     """Return each framework's ratio to the group's reference, published and measured in columns of their own."""
-    heads = [Column("published on"), Column("measured here on"), Column("metric"), Column("framework"), Column("ratio to")]
-    heads += [Column(f"published ratio ({OTHER})", True), Column("measured ratio", True)]
+    heads = [
+        ViewColumn("published on"),
+        ViewColumn("measured here on"),
+        ViewColumn("metric"),
+        ViewColumn("framework"),
+        ViewColumn("ratio to"),
+    ]
+    heads += [ViewColumn(f"published ratio ({OTHER})", True), ViewColumn("measured ratio", True)]
     body = [
         [
-            Cell(f"{group.network} on {group.dataset}: {group.hardware}", group.network),
-            Cell(f"{cells.work(group.here)}: {cells.whole_setup(group.here)}"), text_cell(METRICS[group.metric]),
-            text_cell(pair.framework), text_cell(group.reference), Cell(units.ratio(pair.published_ratio), pair.published_ratio),
-            Cell(units.ratio(pair.measured_ratio), pair.measured_ratio),
+            ViewCell(f"{group.network} on {group.dataset}: {group.hardware}", group.network),
+            ViewCell(f"{cells.work(group.here)}: {cells.whole_setup(group.here)}"), text_cell(METRICS[group.metric]),
+            text_cell(pair.framework), text_cell(group.reference),
+            ViewCell(units.ratio(pair.published_ratio), pair.published_ratio),
+            ViewCell(units.ratio(pair.measured_ratio), pair.measured_ratio),
         ]
         for group in groups
         for pair in group.pairs

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelscope.analysis.published.levels import LEVELS, level
 from kernelscope.reports import units
-from kernelscope.reports.sections import Cell, Column, View, identifier, text_cell
+from kernelscope.reports.sections import View, ViewCell, ViewColumn, identifier, text_cell
 from kernelscope.reports.sweeps import cells, host_lines
 from kernelscope.reports.sweeps.bars import GPU_MEMORY, HOST_MEMORY, POWER, STEP, THROUGHPUT, Measure, why_not
 from kernelscope.reports.sweeps.cells import Row
@@ -37,16 +37,16 @@ def pivot(key: str, caption: str, rows: Sequence[Row], across: Labels, measure: 
     if not any(measure.value(row) is not None for row in rows):
         return View(identifier(key), caption, [], [], note="unknown for every cell")
     body = [[text_cell(line), *(_number(found.get((line, column)), measure) for column in columns)] for line in lines]
-    heads = [Column("framework" if down is None else ""), *(Column(column, True) for column in columns)]
+    heads = [ViewColumn("framework" if down is None else ""), *(ViewColumn(column, True) for column in columns)]
     return View(identifier(key), caption, heads, body, tools=False)
 
 
-def _number(row: Row | None, measure: Measure) -> Cell:
+def _number(row: Row | None, measure: Measure) -> ViewCell:
     value = measure.value(row) if row is not None else None
     if row is None or value is None:
-        return Cell(why_not(row))
+        return ViewCell(why_not(row))
     ends = measure.ends(row)
-    return Cell(_short(value), value, " to ".join(map(_short, ends)) if ends else None)
+    return ViewCell(_short(value), value, " to ".join(map(_short, ends)) if ends else None)
 
 
 def _short(value: float) -> str:
@@ -107,9 +107,9 @@ def _factors(rows: Sequence[Row]) -> list[View]:
         for work, name in pairs:
             base, value = rate.get((framework, work, names[0])), rate.get((framework, work, name))
             factor = value / base if value is not None and base else None
-            line.append(Cell(units.ratio(factor), factor))
+            line.append(ViewCell(units.ratio(factor), factor))
         body.append(line)
-    heads = [Column("framework"), *(Column(f"{work}: {name}", True) for work, name in pairs)]
+    heads = [ViewColumn("framework"), *(ViewColumn(f"{work}: {name}", True) for work, name in pairs)]
     return [View("measured-factors", f"Scaling factors: throughput against {names[0]}", heads, body, tools=False)]
 
 
@@ -180,9 +180,14 @@ def _by_level(rows: Sequence[Row]) -> list[View]:
     body = []
     for name in sorted(cells.frameworks(rows), key=lambda name: LEVELS.index(level(name))):
         counts = [row["lines_of_code"] for row in rows if row["framework"] == name and row["lines_of_code"]]
-        lines = Cell(units.count(counts[0]), counts[0]) if counts else Cell(units.UNKNOWN)
+        lines = ViewCell(units.count(counts[0]), counts[0]) if counts else ViewCell(units.UNKNOWN)
         body.append([text_cell(name), text_cell(level(name)), lines, *(_number(found.get((name, c)), STEP) for c in columns)])
-    heads = [Column("implementation"), Column("level"), Column("lines of code", True), *(Column(c, True) for c in columns)]
+    heads = [
+        ViewColumn("implementation"),
+        ViewColumn("level"),
+        ViewColumn("lines of code", True),
+        *(ViewColumn(c, True) for c in columns),
+    ]
     return [View("measured-levels", "Time of a step in ms, and lines of code", heads, body, tools=False)]
 
 
@@ -196,7 +201,7 @@ _FORMS: dict[str, Callable[[Sequence[Row]], list[View]]] = {
 
 def failures(rows: Sequence[Row]) -> View:
     """Return the cells that did not come to their end, with the reason; those left out are counted by reason."""
-    heads = [Column("cell"), Column("status"), Column("reason"), Column("cells", True)]
+    heads = [ViewColumn("cell"), ViewColumn("status"), ViewColumn("reason"), ViewColumn("cells", True)]
     said: dict[tuple[str, str, str], int] = {}
     for row in rows:
         if not cells.done(row):
@@ -205,7 +210,7 @@ def failures(rows: Sequence[Row]) -> View:
             key = (printable(what), str(row["status"]), printable(row["reason"], 600))
             said[key] = said.get(key, 0) + 1
     body = [
-        [Cell(what, what), Cell(status, status), Cell(reason, reason), Cell(str(n), n)]
+        [ViewCell(what, what), ViewCell(status, status), ViewCell(reason, reason), ViewCell(str(n), n)]
         for (what, status, reason), n in said.items()
     ]
     return View("failures", "What has no number, and why", heads, body)
@@ -217,7 +222,7 @@ def all_cells(rows: Sequence[Row]) -> View:
     titles = ("step, ms", "samples/s", "power, W", "GPU memory, MiB", "memory, MiB", "lines of code")
     measures = (STEP, THROUGHPUT, POWER, GPU_MEMORY, HOST_MEMORY, Measure("lines_of_code", "Lines of code", "lines"))
     known = [(t, m) for t, m in zip(titles, measures, strict=True) if any(m.value(row) is not None for row in rows)]
-    heads = [*map(Column, ("framework", "version", "work", "set-up", "status")), *(Column(t, True) for t, _ in known)]
+    heads = [*map(ViewColumn, ("framework", "version", "work", "set-up", "status")), *(ViewColumn(t, True) for t, _ in known)]
     body = [
         [
             text_cell(row["framework"]), text_cell(row["version"]), text_cell(cells.work(row)),
@@ -228,8 +233,8 @@ def all_cells(rows: Sequence[Row]) -> View:
     return View("all-cells", "Every cell: medians over windows, 95% intervals in small print", heads, body)
 
 
-def _known(row: Row, measure: Measure) -> Cell:
-    return Cell(units.UNKNOWN) if measure.value(row) is None else _number(row, measure)
+def _known(row: Row, measure: Measure) -> ViewCell:
+    return ViewCell(units.UNKNOWN) if measure.value(row) is None else _number(row, measure)
 
 
 def plain(view: View) -> Table:
@@ -238,5 +243,5 @@ def plain(view: View) -> Table:
     return Table(view.key, names, [[_raw(cell) for cell in row] for row in view.rows])
 
 
-def _raw(cell: Cell) -> Any:
+def _raw(cell: ViewCell) -> Any:
     return cell.text if cell.value is None else cell.value

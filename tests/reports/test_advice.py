@@ -35,7 +35,7 @@ def printed(shown, width=120, **options):
 
 
 def test_pieces_beyond_the_third_have_the_same_layout_and_no_evidence():
-    lines = printed(Trimmed(advice.Shown(result())))
+    lines = printed(Trimmed(advice.AdviceText(result())))
     at = lines.index("3. Up to 1.00 ms: cause 3.")
     assert lines[at + 1 : at + 4] == ["   Do 3 things.", "   It is seen.", "   Estimate: a guess."]
     assert lines[at + 4 : at + 8] == [
@@ -74,7 +74,7 @@ def test_blanks_with_a_colour_of_their_own_stay():
     ],
 )
 def test_a_remedy_is_a_sentence_but_names_stay_as_they_are(remedy, sentence):
-    lines = printed(advice.Shown({**result(0), "advice": [{**result(1)["advice"][0], "remedy": remedy}]}))
+    lines = printed(advice.AdviceText({**result(0), "advice": [{**result(1)["advice"][0], "remedy": remedy}]}))
     assert lines[3].strip() == sentence
 
 

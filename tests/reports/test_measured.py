@@ -24,7 +24,7 @@ LAYERS = [
 ]
 
 
-def roofline(rows: int = 1) -> measured.Part:
+def roofline(rows: int = 1) -> measured.MeasuredPart:
     return measured.roofline({
         "by": "kernel", "rows": [KERNEL] * rows, "kernel_ns": 1_500_000 * rows, "known_ns": 1_500_000 * rows, "steps": 3,
         "step_ns": None, "ceilings": CEILINGS, "notes": ["a note"],

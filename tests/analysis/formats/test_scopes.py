@@ -28,7 +28,7 @@ from kernelscope.analysis.formats import scopes
     ],
 )
 def test_a_name_tells_layer_and_phase(scope, type_name, layer, phase):
-    assert scopes.describe(scope, type_name) == scopes.Described(layer, phase)
+    assert scopes.describe(scope, type_name) == scopes.ScopeParts(layer, phase)
 
 
 def test_columns_are_aligned_and_keep_nulls():
