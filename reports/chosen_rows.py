@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
-from kernelscope.reports.content import EXECUTIONS
+from kernelscope.reports.content import EXECUTIONS, RATE
 from kernelscope.reports.table import Table, of_rows
 
 Row = Mapping[str, Any]
@@ -107,6 +107,9 @@ def _added(rows: Sequence[Row], keys: Mapping[str, Any]) -> Row:
     if timed:
         number = sum(row["count"] for row in timed)
         added["mean_ns"] = sum(row["mean_ns"] * row["count"] for row in timed) / number
+    rated = [row for row in rows if row.get(RATE) is not None]
+    if rated:
+        added[RATE] = sum(row[RATE] * row["duration_ns"] for row in rated) / sum(row["duration_ns"] for row in rated)
     return {name: keys.get(name, added.get(name)) for name in columns}
 
 

@@ -79,6 +79,12 @@ _EXECUTIONS = _columns(
     ("median_ns", "ns", "the median; null where a source gives totals"),
     ("min_ns", "ns", "of the shortest execution"),
     ("max_ns", "ns", "of the longest execution"),
+    (
+        "gflops_per_s",
+        "GFLOP/s",
+        "operations of matrix products, convolutions, recurrent cells and attention over the durations of "
+        "those executions whose operations are known; null where none are",
+    ),
 )
 
 _LINE_NUMBERS = _columns(

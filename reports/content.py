@@ -23,7 +23,10 @@ WIDE = 0.10  # an interval is wide when it cannot show a difference of this shar
 CAUSES = 3
 _NAMED = 4  # sides that one sentence can hold beside the fastest
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
-EXECUTIONS = {"mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest"}  # of kernels
+RATE = "gflops_per_s"
+EXECUTIONS = {  # of kernels
+    "mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest", RATE: "GFLOP/s",
+}  # fmt: skip
 CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons have not
 
 READING = (
@@ -122,6 +125,14 @@ def row_ns(row: Mapping[str, Any]) -> int:
 def executions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the columns of single executions of which any row tells something, and what they are called."""
     return {key: title for key, title in EXECUTIONS.items() if any(row.get(key) is not None for row in rows)}
+
+
+def execution(row: Mapping[str, Any], key: str) -> str:
+    """Return what a column of single executions says of a row."""
+    value = row.get(key)
+    if key != RATE:
+        return units.duration(value)
+    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
 
 
 def three_numbers(breakdown: Mapping[str, Any]) -> str:

@@ -465,7 +465,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
 def _measured(row: Row, longest: Number, single: Iterable[str]) -> list[ViewCell]:
     """Return the numbers of a breakdown's row. single: the columns of single executions that its table has."""
     time, share, duration, count = _numbers(row, longest)
-    return [time, share, count, *(ViewCell(units.duration(row.get(key)), row.get(key)) for key in single), duration]
+    return [time, share, count, *(ViewCell(content.execution(row, key), row.get(key)) for key in single), duration]
 
 
 def capture_facts(facts: Sequence[tuple[str, str]]) -> View:

@@ -43,7 +43,7 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
             units.in_unit(time, unit, 3),
             units.percent(share),
             breakdown_grid.called(breakdown, row),
-            *(units.duration(row.get(key)) for key in single),
+            *(content.execution(row, key) for key in single),
             *(row.get(name) for name in keys[1:]),
         ]
         for row, (time, share) in zip(rows, times, strict=True)

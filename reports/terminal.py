@@ -383,7 +383,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("calls", justify="right", no_wrap=True)
     single = content.executions(shown)
-    single = single if width >= _WIDE else {key: title for key, title in single.items() if key == "mean_ns"}
+    single = single if width >= _WIDE else {key: title for key, title in single.items() if key in ("mean_ns", content.RATE)}
     of_one = units.common_unit([row.get("mean_ns") for row in shown])
     for place, title in enumerate(single.values()):
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
@@ -396,7 +396,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         name.append("".join(["\n", " · ".join(details)] if details else []), style="not bold dim")
         numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
         time = units.in_unit(content.row_ns(row), unit, decimals)
-        each = [units.in_unit(row.get(key), of_one, 1) for key in single]
+        each = [content.execution(row, key) if key == content.RATE else units.in_unit(row.get(key), of_one, 1) for key in single]
         table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), *each, name)
     if rest:
         time_ns, share = breakdown_grid.sums(rest)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import kernel_summary
@@ -23,6 +24,7 @@ from kernelscope.analysis.accounting.cell_labels import CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.kernels import work
 from kernelscope.analysis.kernels.short_names import short
 from kernelscope.analysis.trace import Trace, intervals, notebook
 
@@ -134,7 +136,8 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: 
 def _with_executions(breakdown: Breakdown, trace: Trace) -> Breakdown:
     """Return a breakdown of this trace with mean_ns, median_ns, min_ns and max_ns of the single executions of a row's kernels.
 
-    They are null in rows that are no kernels; where a source gives totals, all but the mean.
+    They are null in rows that are no kernels; where a source gives totals, all but the mean. gflops_per_s: operations (see
+    kernels.work) over the durations of the executions whose operations are known; null where none are.
     """
     keys, count, duration = parts.executions(trace)
     number, first = parts.numbered(keys[[key for key in parts.KEYS if key != "method"]])
@@ -142,6 +145,8 @@ def _with_executions(breakdown: Breakdown, trace: Trace) -> Breakdown:
     names, group = CellLabels(keys.iloc[first]).numbered(by, BY[by])
     row = pd.Series(np.array(group, dtype=np.int64)[number], name="row")
     single = kernel_summary.executions([row], pd.Series(count), pd.Series(duration), ("median", "min", "max"))
+    flops = work.of_kernels(trace)["flops"].to_numpy(float, na_value=np.nan)
+    rates = _rates(row, flops, duration)
     table = breakdown.table.copy(deep=False)
     # pandas takes None here, its stubs do not know it
     given = [table[key].to_numpy(dtype=object, na_value=None).tolist() for key in BY[by]]  # type: ignore[call-overload]
@@ -150,7 +155,15 @@ def _with_executions(breakdown: Breakdown, trace: Trace) -> Breakdown:
     found = {name: single[name].reindex(place).to_numpy(float) for name in single}
     for name, values in {"mean_ns": mean.to_numpy(float, na_value=np.nan), **found}.items():
         table[name] = pd.Series(np.round(values), index=table.index).astype("Int64")
+    table["gflops_per_s"] = pd.array(rates.reindex(place).to_numpy(float), dtype="Float64")
     return replace(breakdown, table=table)
+
+
+def _rates(row: pd.Series, flops: npt.NDArray[np.float64], duration_ns: npt.NDArray[np.int64]) -> pd.Series:
+    """Return by row the operations per ns of the executions whose operations are known; those that compute nothing have none."""
+    known = (flops > 0) & (duration_ns > 0)
+    sums = pd.DataFrame({"flops": flops[known], "ns": duration_ns[known]}).groupby(row[known].to_numpy()).sum()
+    return (sums["flops"] / sums["ns"]).round(1)
 
 
 def _envelope_of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels) -> dict[str, Any]:

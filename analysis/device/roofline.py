@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import breakdown
-from kernelscope.analysis.device import work
 from kernelscope.analysis.device.ceilings import REFUSED, Ceiling, Ceilings
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.kernels import work
 from kernelscope.analysis.trace import Trace, plain
 
 SCHEMA = "kernelscope/roofline/1"

@@ -15,9 +15,9 @@ from typing import Any, cast
 import pandas as pd
 
 from kernelscope.analysis.accounting.cell_labels import NO_LAYER
-from kernelscope.analysis.device.descriptions import KernelColumns, of_description
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case
+from kernelscope.analysis.kernels.work.descriptions import KernelColumns, of_description
 
 CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
 MAIN = (*CONVOLUTIONS, "gemm", "recurrent", "attention")  # where networks have their FLOPs

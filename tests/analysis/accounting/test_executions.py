@@ -50,3 +50,17 @@ def test_of_several_executions_as_one_row_only_the_mean_is_known():
     row = ka.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table.iloc[0]
     assert row["mean_ns"] == 30
     assert pd.isna(row["median_ns"])
+
+
+def test_operations_per_second_are_of_what_is_known():
+    same = {"count": 1, "device": "cpu", "kind": "gemm", "library": "mkl", "dtype": "f32"}
+    rows = [
+        {**same, "name": "gemm", "start_ns": 0, "end_ns": 2_000, "duration_ns": 2_000, "m": 100, "n": 200, "k": 50},
+        {**same, "name": "gemm", "start_ns": 3_000, "end_ns": 9_000, "duration_ns": 6_000, "m": 100, "n": 200, "k": 100},
+        {**same, "name": "gemm", "start_ns": 10_000, "end_ns": 19_000, "duration_ns": 9_000},
+        {**same, "name": "add", "kind": "elementwise", "start_ns": 20_000, "end_ns": 21_000, "duration_ns": 1_000},
+    ]
+    table = ka.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table.set_index("kernel")
+    assert table.loc["gemm", "gflops_per_s"] == (2 * 100 * 200 * 50 + 2 * 100 * 200 * 100) / 8_000
+    assert pd.isna(table.loc["add", "gflops_per_s"])
+    assert pd.isna(table.loc["(host: unknown)", "gflops_per_s"])

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
-from kernelscope.analysis.device.convolutions import Triple, of_convolution
-from kernelscope.analysis.device.tensors import Shape, as_problem, bytes_of, list_of, shapes_of, short_name
 from kernelscope.analysis.kernels import aten
+from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
+from kernelscope.analysis.kernels.work.convolutions import Triple, of_convolution
+from kernelscope.analysis.kernels.work.tensors import Shape, as_problem, bytes_of, list_of, shapes_of, short_name
 
 _TYPES = {
     "float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1, "long int": 8,

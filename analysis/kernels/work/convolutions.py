@@ -7,8 +7,8 @@ from math import prod
 
 import pandas as pd
 
-from kernelscope.analysis.device.amounts import Amount
-from kernelscope.analysis.device.tensors import Shape, as_problem, list_of, shapes_of, short_name
+from kernelscope.analysis.kernels.work.amounts import Amount
+from kernelscope.analysis.kernels.work.tensors import Shape, as_problem, list_of, shapes_of, short_name
 
 Triple = tuple[Shape, Shape, Shape]  # input, weights and output of a convolution, channels first
 _BACKWARD = ("convolution_backward", "cudnn_convolution_backward", "miopen_convolution_backward")

@@ -5,9 +5,9 @@ import json
 import pandas as pd
 import pytest
 
-from kernelscope.analysis.device import work
-from kernelscope.analysis.device.descriptions import KernelColumns, of_description
-from kernelscope.analysis.device.operators import of_operator
+from kernelscope.analysis.kernels import work
+from kernelscope.analysis.kernels.work.descriptions import KernelColumns, of_description
+from kernelscope.analysis.kernels.work.operators import of_operator
 from kernelscope.analysis.trace import Trace, conform
 
 EMPTY = dict.fromkeys(

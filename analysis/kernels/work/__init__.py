@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.device.amounts import COLUMNS, NUMBERS, frame_of
-from kernelscope.analysis.device.convolutions import known_convolutions
-from kernelscope.analysis.device.descriptions import KernelColumns, of_description, with_pooled
-from kernelscope.analysis.device.operators import of_operator
+from kernelscope.analysis.kernels.work.amounts import COLUMNS, NUMBERS, frame_of
+from kernelscope.analysis.kernels.work.convolutions import known_convolutions
+from kernelscope.analysis.kernels.work.descriptions import KernelColumns, of_description, with_pooled
+from kernelscope.analysis.kernels.work.operators import of_operator
 from kernelscope.analysis.trace import Trace, intervals
 
 Int = npt.NDArray[np.int64]

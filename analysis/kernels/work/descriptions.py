@@ -8,8 +8,8 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
-from kernelscope.analysis.device.tensors import Shape
+from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
+from kernelscope.analysis.kernels.work.tensors import Shape
 
 _SIZE = re.compile(r"(?<![a-z])([a-z]+)(\d{1,18})(?!\d)")
 _TENSORS = re.compile(r"\d+(?:x\d+)*(?::\d+(?:x\d+)*)*")
