@@ -26,7 +26,7 @@ from kernelscope.tracer.outside.errors import UsageError
 ALL = "all"  # rows
 COARSE = ("layer", "range")  # what is shown of a recording that knows it; else kernels
 MARKED = "marked"  # steps that the profiler marks; without any, the whole
-BY = ("layer", "kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
+BY = ("layer", "kernel", "layer-kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=lambda text: text.split(","),
         default=[],
         metavar="NAME,...",
-        help="add up rows that agree in these columns: --by kernel --group kernel,kind has one row for each kernel",
+        help="add up rows that agree in these columns: --by kernel --group library has one row for each library",
     )
     parser.add_argument(
         "--columns", metavar="NAME,...", help="these columns, by their names in JSON, instead of those that fit (all: every one)"

@@ -32,7 +32,7 @@ def answer(result: Result) -> str:
     first = [f"{part['what']} {_share(part['ns'], step_ns)}" for part in result["parts"][:3] if part["ns"] >= 0.01 * step_ns]
     advice = result["advice"]
     saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else " Nothing stands out to be saved."
-    if result["unrecorded"]:
+    if result.get("unrecorded"):
         return f"The recording covers {_long(step_ns)} and says nothing of what computes: {result['unrecorded']}."
     recorded_ns = result.get("recorded_ns")
     if recorded_ns and recorded_ns > _START * step_ns:

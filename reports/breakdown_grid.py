@@ -25,21 +25,25 @@ _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
 # What a breakdown's row is called, by its keys; the rest of the keys goes beneath it
 _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "layer": (("layer", "phase"), ()),
-    "kernel": (("kernel",), ("kind", "layer", "phase", "library", "problem", "transpose", "layout", "algorithm", "dtype")),
+    "kernel": (("kernel",), ("kind", "phase", "library", "problem", "transpose", "layout", "algorithm", "dtype")),
+    "layer-kernel": (
+        ("kernel",),
+        ("layer", "phase", "kind", "library", "problem", "transpose", "layout", "algorithm", "dtype", "method"),
+    ),
     "kind": (("kind", "phase"), ()),
     "phase": (("phase",), ()),
     "step": (("step", "window"), ()),
     "operator": (("operator", "layer", "phase"), ()),
     "range": (("range", "activity", "phase"), ()),
     "idle": (("cause", "layer", "phase"), ()),
-    "line": (("line", "text"), ("function", "file")),
+    "line": (("line", "text"), ("function", "file", "method")),
 }
 
 
 def heading(result: Mapping[str, Any]) -> list[str]:
     """Return the lines above the table: what it is of, and what is to be known beside it."""
     title = " · ".join(printable(part) for part in content.breakdown_of(result))
-    what = f"{content.whole(result)} by {result['by']}"
+    what = f"{content.whole(result)} {content.by(result)}"
     what += ", with what is inside: rows overlap" if result.get("inclusive") else ""
     lines = [f"{title}: {what}" if title else what, printable(_beside(result))]
     three = content.three_numbers(result)

@@ -101,7 +101,7 @@ def first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
 
 
 # Breakdowns in the order in which they say most about a capture
-_ORDER = ("kernel", "kind", "range", "operator", "layer", "phase", "idle", "step", "line")
+_ORDER = ("kernel", "kind", "range", "operator", "layer", "layer-kernel", "phase", "idle", "step", "line")
 
 
 def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
@@ -112,7 +112,7 @@ def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
 
 def title(table: Mapping[str, Any]) -> str:
     """Return the heading of such a breakdown."""
-    return f"{content.whole(table).capitalize()} by {table['by']}"
+    return f"{content.whole(table).capitalize()} {content.by(table)}"
 
 
 def shown(breakdowns: Envelopes) -> list[Mapping[str, Any]]:

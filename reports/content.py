@@ -95,6 +95,11 @@ class Difference(NamedTuple):
     difference_ns: int
 
 
+def by(breakdown: Mapping[str, Any]) -> str:
+    """Return what makes a row of a breakdown, in words: by layer, by kernel in each layer."""
+    return f"by {'kernel in each layer' if breakdown['by'] == 'layer-kernel' else breakdown['by']}"
+
+
 def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:
     """Return what a breakdown is of, in parts: framework, network and mode of a run, or the tool that recorded a capture."""
     source = breakdown.get("source") or {}

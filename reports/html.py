@@ -162,7 +162,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]])
         "chart": _chart_of_rows(shown) if shown is not None else None,
         "facts": sections.capture_facts(captures.facts(record, breakdowns)),
         "findings": [*captures.findings(record), *captures.not_shown(breakdowns)],
-        "breakdowns": [(str(part["by"]), sections.breakdown(part)) for part in captures.shown(breakdowns)],
+        "breakdowns": [(content.by(part).capitalize(), sections.breakdown(part)) for part in captures.shown(breakdowns)],
         "samples": sections.samples(record.get("samples", [])),
         "created": record.get("created"),
         "kernelscope": record.get("kernelscope"),

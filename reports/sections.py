@@ -421,30 +421,31 @@ def passes(result: Result) -> View:
 def breakdown(part: Mapping[str, Any]) -> View:
     """Return a breakdown with its total: name, times, then what more is known of a row, without columns that are empty.
 
-    Of more than MOST rows those with least time become one.
+    Of more than MOST rows those with least time become one. A kernel's layer stands beneath its name: a path is no column.
     """
     by = str(part["by"])
     rows = part["rows"]
-    numbered = ("count", "duration_ns", "time_ns", "share", "method", *content.EXECUTIONS)
-    every = [key for key in (rows[0] if rows else {}) if key not in numbered]
-    keys = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
+    numbered = ("count", "duration_ns", "time_ns", "share", *content.EXECUTIONS)
+    every = [key for key in (rows[0] if rows else {}) if key not in numbered and (key, by) != ("method", "kernel")]
+    known = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
+    beneath = ("layer", "phase") if by == "layer-kernel" else ()
+    keys = [key for key in known if key not in beneath]
     single = content.executions(rows)
     sums = (
         {"time": "duration", "share": "share", "calls": "count"} | dict.fromkeys(single.values(), "") | {"durations": "duration"}
     )
     numbers = [ViewColumn(title, True, how) for title, how in sums.items()]
-    columns = [*map(ViewColumn, keys[:1]), *numbers, *map(ViewColumn, keys[1:]), ViewColumn("method")]
+    columns = [*map(ViewColumn, keys[:1]), *numbers, *map(ViewColumn, keys[1:])]
     longest = max((row["time_ns"] or 0 for row in rows), default=1) or 1
     body = [
         [
-            *(_keyed(row[key], key) for key in keys[:1]),
+            *(replace(_keyed(row[key], key), note=_joined(row, *beneath) or None) for key in keys[:1]),
             *_measured(row, longest, single),
-            *(_keyed(row[key], key) for key in keys[1:]),
-            text_cell(row.get("method")),
+            *(_keyed(row[key], key) if key != "method" else text_cell(row[key]) for key in keys[1:]),
         ]
         for row in rows[:MOST]
     ]
-    rest, blank = rows[MOST:], [ViewCell("")] * len(keys)  # beside the numbers: the other keys and the method
+    rest, blank = rows[MOST:], [ViewCell("")] * len(keys[1:])
     if rest:
         names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
         merged = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
@@ -454,11 +455,11 @@ def breakdown(part: Mapping[str, Any]) -> View:
     step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
     total = [ViewCell(whole), step, ViewCell("100.0%"), *[ViewCell("")] * (1 + len(single)), ViewCell(durations), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
-    caption = f"{whole.capitalize()} by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
-    grouping = tuple(name for name in GROUPED if name in keys and name != by) if len(keys) > 1 else ()
+    caption = f"{whole.capitalize()} {content.by(part)}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
+    grouping = tuple(name for name in GROUPED if name in known and name != by) if len(known) > 2 else ()
     return View(
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
-        keys=keys_of([*rows[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in keys]), groups=grouping,
+        keys=keys_of([*rows[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in known]), groups=grouping,
     )  # fmt: skip
 
 
@@ -489,6 +490,8 @@ def _sample(value: Number | None) -> ViewCell:
 def _keyed(value: Any, key: str) -> ViewCell:
     if key == "kernel" and value is not None and not str(value).startswith("("):
         return ViewCell(printable(short(value), None), printable(value), code=True, title=printable(value, 400))
+    if key == "layer" and value is not None:
+        return text_cell(value, code="/" in str(value))  # a path needs room
     return ViewCell(str(value), value) if units.known(value) else text_cell(value, code=True)
 
 

@@ -60,7 +60,7 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
     known = f"coverage {units.percent(breakdown['coverage'])}" + (
         f", {units.counted(breakdown['steps'], 'step')}" if breakdown["steps"] else ""
     )
-    return f"### {content.whole(breakdown).capitalize()} by {breakdown['by']}\n\n{table}\n{known}\n"
+    return f"### {content.whole(breakdown).capitalize()} {content.by(breakdown)}\n\n{table}\n{known}\n"
 
 
 def _own(breakdown: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[int, float]:

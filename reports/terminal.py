@@ -391,7 +391,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     for row in shown:
         named = [*filter(None, (breakdown_grid.named(row, key) for key in first))]
         said = {row.get(first[0]), *named, "(unattributed)", "none", None}
-        details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) not in said]
+        details = [printable(row[key], 160) for key in beneath if row.get(key) not in said]
         name = Text(" ".join(named), style="bold")
         name.append("".join(["\n", " · ".join(details)] if details else []), style="not bold dim")
         numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]

@@ -35,7 +35,8 @@ Made = TypeVar("Made")
 # The columns that make a row, for each table
 BY = {
     "layer": ("layer", "phase"),
-    "kernel": ("kernel", "kind", "library", "layer", "phase", "problem", "layout", "algorithm", "dtype", "transpose"),
+    "kernel": ("kernel", "kind", "library", "phase", "problem", "layout", "algorithm", "dtype", "transpose"),
+    "layer-kernel": ("kernel", "kind", "library", "layer", "phase", "problem", "layout", "algorithm", "dtype", "transpose"),
     "kind": ("kind", "phase"),
     "phase": ("phase",),
     "step": ("step",),
@@ -45,6 +46,7 @@ BY = {
     "line": ("file", "function", "line", "text"),
 }
 
+KERNELS = ("kernel", "layer-kernel")  # rows of kernels, the latter one for each layer and phase that a kernel is in
 TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
 
 
@@ -110,14 +112,16 @@ def _each(
     labels: CellLabels | None = None
     for by in wanted:
         try:
-            if by == "line":
+            if by == "layer-kernel" and trace.kernels[["layer", "phase"]].isna().all(axis=None):
+                result[by] = "the capture's kernels belong to no layer or phase; --by kernel has all there is"
+            elif by == "line":
                 result[by] = _by_line(trace) if trace.host_lines.empty else _by_host_line(trace)
             elif not trace.has_timeline() and (len(trace.kernels) or len(trace.copies) or len(trace.totals)):
                 result[by] = _of_totals(trace, by)
             else:
                 partition = partition or parts.partition(trace)
                 labels = labels or CellLabels(partition.everything)
-                if by == "kernel":
+                if by in KERNELS:
                     result[by] = _with_executions(of_cells(partition, by, trace.info, labels), trace)
                 else:
                     result[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)

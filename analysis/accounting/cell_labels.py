@@ -50,9 +50,11 @@ class CellLabels:
             return self.layers
         if key == "cause":
             return [COMPUTING if text is None else text for text in own]
-        if key == "kind" and by in ("kind", "kernel"):
+        if key == "kind" and by in ("kind", "kernel", "layer-kernel"):
             return self.kinds
-        if key == by and by in ("kernel", "operator"):
+        if key == "phase" and by == "kernel":  # a kernel is one row, whichever phases it is in; but what is in no step is apart
+            return [text if text == parts.OUTSIDE_OF_STEPS else None for text in own]
+        if key in by.split("-") and key in ("kernel", "operator"):
             return [kind if text is None else text for text, kind in zip(own, self.kinds, strict=True)]
         if key == "range":
             return [self._without_range if text is None else text for text in own]
@@ -99,7 +101,7 @@ class CellLabels:
         if by in ("layer", "operator", "range"):
             return _flags([text not in NO_LAYER for text in self.layers])
         explained = _flags([text not in _UNEXPLAINED for text in self._texts("cause")])
-        if by in ("kind", "kernel"):
+        if by in ("kind", "kernel", "layer-kernel"):
             return explained & _flags([text != "unknown" for text in self._texts("kind")])
         return explained & _flags([text is not None for text in self._texts("phase")]) if by == "phase" else explained
 

@@ -226,7 +226,7 @@ def _row(key: tuple[Any, ...], keys: list[str], values: dict[Any, Any]) -> dict[
 
 def _kernels(partition: parts.Partition, trace: Trace) -> list[dict[str, Any]]:
     """Return the kernels with the most time, and what the rest adds up to."""
-    rows = tables.of_cells(partition, "kernel", trace.info).as_dict()["rows"]
+    rows = tables.of_cells(partition, "layer-kernel", trace.info).as_dict()["rows"]
     computing = [row for row in rows if row["library"] is not None]
     shown, rest = computing[:KERNELS_SHOWN], computing[KERNELS_SHOWN:]
     if rest:

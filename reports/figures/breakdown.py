@@ -13,7 +13,7 @@ from kernelscope.reports.figures.drawing import HOST, NAME, PALETTE, Style, bars
 ROWS = 10  # rows with a bar of their own
 # What rows are called, where it is not their table's name and phase; those of one name are one bar
 _NAMED_BY = {
-    "kernel": ("kernel", "layer", "phase"), "operator": ("operator", "layer", "phase"), "range": ("range", "activity", "phase"),
+    "kernel": ("kernel", "phase"), "operator": ("operator", "layer", "phase"), "range": ("range", "activity", "phase"),
     "idle": ("cause",), "line": ("line", "text"),
 }  # fmt: skip
 _TITLES = {"idle": "what went on while no kernel ran", "line": "host line"}

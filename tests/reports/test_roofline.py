@@ -44,7 +44,7 @@ def test_a_point_names_its_kernel_and_the_roof_is_that_of_the_ceilings():
     assert first["keys"] == {"kernel": "a<script>\\x1b", "layer": "fc1", "phase": "forward"}
     # the largest copy, 20 GB/s, meets 50 Gflop/s at 2.5 operations a byte
     assert side["line"]["points"] == [[1.0, 20.0], [2.5, 50.0], [5.0, 50.0]]
-    assert "one: left out: 1 kernels without known operations or bytes" in part.note
+    assert "one: left out: 1 kernel without known operations or bytes" in part.note
     json.dumps(part.data, allow_nan=False)
 
 

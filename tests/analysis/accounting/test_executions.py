@@ -36,7 +36,7 @@ def test_rows_are_told_apart_by_all_that_a_row_is_of():
         {**same, "start_ns": start, "end_ns": start + ns, "duration_ns": ns, "layer": layer}
         for start, ns, layer in ((0, 10, "a"), (100, 30, "a"), (200, 80, "a"), (300, 7, "b"))
     ]
-    table = ka.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table
+    table = ka.breakdown(Trace(kernels=conform("kernels", rows)), "layer-kernel").table
     found = {row["layer"]: [row[f"{name}_ns"] for name in ("mean", "median", "min", "max")] for row in table.to_dict("records")
              if row["kernel"] == "gemm"}  # fmt: skip
     assert found == {"a": [40, 30, 10, 80], "b": [7, 7, 7, 7]}
