@@ -270,7 +270,7 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     return View(
         f"kernels-{identifier(name)}", caption, columns, body, total,
         anchors=[f"kernel-{identifier(name)}-{number}" for number in range(len(rows))],
-        keys=about, groups=("kind", "library", "layer", "phase", "dtype"),
+        keys=about, groups=("kernel", "kind", "library", "layer", "phase", "dtype"),
     )  # fmt: skip
 
 

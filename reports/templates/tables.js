@@ -200,8 +200,9 @@
     grouped(shown) {
       const groups = Map.groupBy ? Map.groupBy(shown, (row) => this.nameOf(row)) : this.byName(shown);
       const parts = [...groups].map(([name, rows]) => ({ name, rows: this.inOrder(rows), head: this.head(name, rows) }));
-      if (this.sorted) {
-        const { column, direction } = this.sorted;
+      const sorted = this.sorted ?? this.asItWas(shown);
+      if (sorted) {
+        const { column, direction } = sorted;
         const value = (part) => (column ? part.head.cells[column].dataset.value : part.name);
         parts.sort((one, other) => ordered(value(one), value(other), direction));
       }
@@ -209,6 +210,13 @@
         for (const row of rows) row.hidden = !this.open.has(name);
         return [head, ...rows];
       });
+    }
+
+    // The order of a table whose rows come with the largest first: its groups do, too. Nothing where rows have an order of their own.
+    asItWas(rows) {
+      const column = this.heads.findIndex((head) => head.dataset.sums);
+      const values = rows.slice(0, -1).map((row) => Number(row.cells[column]?.dataset.value)); // the last row may stand for others
+      return column > 0 && values.every((value, place) => !place || value <= values[place - 1]) ? { column, direction: "descending" } : null;
     }
 
     byName(rows) {
