@@ -105,7 +105,7 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     if not any(len(work.start) for work in works):
         if len(trace.kernels) and device in (None, ALL):
             return _of_totals(trace)
-        raise EvidenceError("nothing on the capture's timeline ran on a device")
+        raise EvidenceError(_nothing(trace))
     start, end = windows = _windows(trace, works)
     basis = "steps" if len(trace.steps) else WINDOW
     if basis == WINDOW and _is_mostly_idle(trace, works, windows):
@@ -126,6 +126,14 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     rows["time_ns"] = intervals.apportion(by_window.sum(axis=1) / len(start), step_ns)
     busy, waited = round(busy / len(start)), round(waited / len(start))
     return DeviceAccount(chosen or "cpu", basis, step_ns, rows, by_window, end - start, _outside(works), busy, waited)
+
+
+def _nothing(trace: Trace) -> str:
+    """Return why there is no account: what the recording holds in place of device work."""
+    if len(trace.lines):
+        return "the recording holds times of lines only, and no device work; `kernelscope breakdown PATH --by line` shows them"
+    missing = (trace.info.get("unavailable") or {}).get("kernels")
+    return f"nothing on the recording's timeline ran on a device{f': {missing}' if missing else ''}"
 
 
 # --- what the device did ------------------------------------------------------------------------------------------------------
