@@ -180,6 +180,7 @@ def side_by_side(result: Result, table: str) -> View:
     caption = f"{_CAPTIONS[table]}: {unit} per step"
     if len(names) > 1:
         caption = f"{_CAPTIONS[table]} side by side: {unit} per step, ratio to the fastest framework that has the row"
+    caption += f" (kernels pass; what it cost is in the row {content.INSTRUMENTATION})"
     # what tracing cost is a group of its own, whatever the key
     own = [dict.fromkeys(keys, row[keys[0]]) if row[keys[0]] == content.INSTRUMENTATION else row for row in found]
     return View(
@@ -263,9 +264,7 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         ViewCell(units.duration(sums["duration_ns"]), sums["duration_ns"]),
         *[ViewCell("")] * (len(told) + 1),
     ]
-    caption = (
-        f"{printable(name)}: kernels with most time (time per step and its share; calls and durations over all traced steps)"
-    )
+    caption = f"{printable(name)}: kernels with most time in the kernels pass (time per step and its share; calls and durations over all its steps)"
     about = keys_of(rows, ("kernel", "kind", "library", "layer", "phase", "dtype"), side=name)
     return View(
         f"kernels-{identifier(name)}", caption, columns, body, total,
@@ -345,7 +344,7 @@ def _lines(name: str, part: Mapping[str, Any]) -> View:
         ViewCell(""),
     ]
     note = "" if part["rows"] else printable(part.get("unavailable") or "no lines pass was recorded")
-    caption = f"{printable(name)}: {', '.join(files)}" if files else printable(name)
+    caption = f"{printable(name)}, lines pass: {', '.join(files)}" if files else f"{printable(name)}, lines pass"
     return View(f"lines-{identifier(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
 
 
@@ -455,7 +454,10 @@ def breakdown(part: Mapping[str, Any]) -> View:
     step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
     total = [ViewCell(whole), step, ViewCell("100.0%"), *[ViewCell("")] * (1 + len(single)), ViewCell(durations), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
-    caption = f"{whole.capitalize()} {content.by(part)}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
+    of_pass = f"{part['pass']} pass, " if part.get("pass") else ""
+    caption = f"{whole.capitalize()} {content.by(part)}" + (
+        f" ({of_pass}coverage {units.percent(part['coverage'])})" if rows else ""
+    )
     grouping = tuple(name for name in GROUPED if name in known and name != by) if len(known) > 2 else ()
     return View(
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
