@@ -264,7 +264,7 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         ViewCell(units.duration(sums["duration_ns"]), sums["duration_ns"]),
         *[ViewCell("")] * (len(told) + 1),
     ]
-    caption = f"{printable(name)}: kernels with most time in the kernels pass (time per step, its share; calls and durations of all)"
+    caption = f"{printable(name)}: kernels with most time in the kernels pass (time per step; calls and durations of all)"
     about = keys_of(rows, ("kernel", "kind", "library", "layer", "phase", "dtype"), side=name)
     return View(
         f"kernels-{identifier(name)}", caption, columns, body, total,
