@@ -4,7 +4,8 @@ Steps of one process tell little of the next one's: where memory lies, how threa
 move all of its steps together. So intervals of single recordings have a floor; restarts show that noise and need none.
 
 Processor time is a second clock. Waiting for cores that others use is not in it, so that it is steadier where the machine is
-busy, and says whether a longer step is more work or more waiting.
+busy, and says whether a longer step is more work or more waiting. Where threads spin while they wait for one another, it is the
+wall clock times the number of threads, and says no more than that.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ LEAST = 0.05  # whatever was measured: other programs may differ by more than th
 # However restless a machine is, rows that stand out against all others by more are told: tried on scripts with known changes and
 # on equal ones, on a machine on which processes differ by up to 87% (docs/validation)
 MOST = 0.2
+SPINNING = 0.95  # of the wall time for each thread: threads that compute only wait for one another more than that
 DISTURBED = 0.15  # share of the cores: with so much of others' work a step that is longer by waiting only is no evidence
 BUSY = 0.4  # share of the cores: with so much of other processes' work no single recording tells how long a step takes
 
@@ -110,10 +112,19 @@ def processor(a: Side, b: Side) -> Wall | None:
         reach_ns = reach_of_difference(*restarts)
     else:
         windows = [np.concatenate([used.to_numpy(np.float64) for used in mine if used is not None]) for mine in sides]
-        reach_ns = float(
-            np.hypot(_measured(a, b, "processor", PROCESSOR) * max(first, second), reach_of_difference(*windows) or 0.0)
-        )
+        share = _measured(a, b, "processor", PROCESSOR)
+        if _spins(a) and _spins(b):
+            share = max(share, floor(a, b, 1))
+        reach_ns = float(np.hypot(share * max(first, second), reach_of_difference(*windows) or 0.0))
     return Wall(first, second, None if reach_ns is None else widened((delta, delta), delta, reach_ns))
+
+
+def _spins(side: Side) -> bool:
+    """Return whether several threads are busy all of a step: they spin while they wait."""
+    steps = pd.concat(side.clean, ignore_index=True)
+    wall = float((steps["end_ns"] - steps["start_ns"]).mean())
+    busy_threads = float((steps["user_ns"] + steps["system_ns"]).mean()) / max(wall, 1.0)
+    return busy_threads >= 2 * SPINNING and busy_threads >= SPINNING * round(busy_threads)
 
 
 def _used(steps: pd.DataFrame) -> pd.Series[float] | None:

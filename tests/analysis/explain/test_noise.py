@@ -36,6 +36,16 @@ def test_single_recordings_differ_by_more_than_the_floor_or_not():
     assert near.significant is False
 
 
+def test_threads_that_spin_are_no_second_clock():
+    """Both keep two cores busy all of the step: 72 and 83 ms are no more than twice 36 and 41.5 ms of the wall clock."""
+    spinning = noise.processor(side("A", steps(72.0, 36.0)), side("B", steps(83.0, 41.5)))
+    assert spinning is not None
+    assert spinning.significant is False
+    waiting = noise.processor(side("A", steps(60.0, 36.0)), side("B", steps(72.0, 41.5)))
+    assert waiting is not None
+    assert waiting.significant is True
+
+
 def test_windows_that_vary_widen_it():
     even, uneven = (noise.processor(side("A", steps(40.0)), side("B", steps(50.0, spread=spread))) for spread in (0.0, 8.0))
     assert even is not None

@@ -128,6 +128,14 @@ def test_a_batch_in_pieces(make_kernel, make_kernels_case, suspected):
     assert suspected(other_work, make_kernels_case([("fc1", "forward", [whole], [more])])) == [], "twelve times the work"
 
 
+def test_a_layer_that_loops_over_its_samples_hides_no_batch_in_pieces(make_kernel, make_kernels_case, suspected):
+    whole, pieces = product(make_kernel, 100, 1.0, 16), product(make_kernel, 180, 4.0, 4)
+    heads = product(make_kernel, 900, 256.0, 8)
+    rows = [*((name, "forward", [whole], [pieces]) for name in ("fc1", "fc2")), ("attention", "forward", [heads], [heads])]
+    [found] = suspected(other_work, make_kernels_case(rows))
+    assert found.cause == "smaller batches"
+
+
 def test_everything_of_a_layer_once_more_is_more_work(k, make_kernel, make_kernels_case, suspected):
     rows = [("fc", "backward", [product(make_kernel, 100, 2.0, 8), k("aten::tanh_backward", 20)],
              [product(make_kernel, 210, 4.0, 8), k("aten::tanh_backward", 41, 2.0), k("aten::add_", 9)], 10, 19)]  # fmt: skip
