@@ -19,7 +19,7 @@ PIECES = "smaller batches"
 _CALL = re.compile(r" \(\d+[^)]*\)$")  # of a module that is called again within one call of the model
 _PIECE = 0.75  # of the other side's operations in a kernel: with less it is a piece of the same work
 _AS_MUCH = 1.1  # times as many operations in all are the same work
-_MOST = 0.5  # of the layers and phases with products and convolutions must be so: one layer's loop has more kernels than all others
+_MOST = 0.5  # of the layers and phases with products and convolutions: one layer's loop may have most kernels
 _CHOOSE = "compare programs that compute the same, or count this as the price of the change"
 
 
