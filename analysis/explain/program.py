@@ -12,6 +12,7 @@ from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import Case, Side
 
 _MOST_CHANGES = 40
+NEAR = 1  # lines
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,26 @@ def changes(case: Case) -> list[LineChange]:
     result = []
     for name in sorted(mine.keys() | other.keys()):
         texts = [side.get(name, "").splitlines() for side in (mine, other)]
-        for tag, first, last, begin, end in difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False).get_opcodes():
-            if tag != "equal":
-                sides = (first + 1, texts[0][first:last]), (begin + 1, texts[1][begin:end])
-                result.append(LineChange(paths[0].get(name), paths[1].get(name), *sides))
+        for first, last, begin, end in _hunks(*texts):
+            sides = (first + 1, texts[0][first:last]), (begin + 1, texts[1][begin:end])
+            result.append(LineChange(paths[0].get(name), paths[1].get(name), *sides))
     return [change for change in result if _is_code(change)][:_MOST_CHANGES]
+
+
+def _hunks(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
+    """Return where texts differ, as (first, last, begin, end): a[first:last] became b[begin:end].
+
+    What is at most NEAR lines apart is one change: a statement that moves by a line is gone in one and new in the other.
+    """
+    result: list[tuple[int, int, int, int]] = []
+    for tag, first, last, begin, end in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        if result and first - result[-1][1] <= NEAR:
+            result[-1] = (result[-1][0], last, result[-1][2], end)
+        else:
+            result.append((first, last, begin, end))
+    return result
 
 
 def enclosing(text: str, line: int) -> list[str]:

@@ -83,6 +83,16 @@ def test_changes_are_lines_of_both_sides():
     assert changed_lines.sentence(case, {}) is None
 
 
+def test_what_moves_by_a_line_is_one_change():
+    before = "def step(x):\n    loss = model(x)\n    zero()\n    loss.backward()\n"
+    after = "def step(x):\n    zero()\n    for part in x:\n        loss = model(part)\n        loss.backward()\n"
+    [change] = program.changes(pair(made("a", before), made("b", after)))
+    assert (change.a[0], len(change.a[1]), change.b[0], len(change.b[1])) == (2, 3, 2, 4)
+    apart = "def step(x):\n    loss = net(x)\n    one()\n    two()\n    loss.backward()\n"
+    far = apart.replace("net(x)", "net(x, 1)").replace("loss.backward()", "loss.backward(1)")
+    assert len(program.changes(pair(made("a", apart), made("b", far)))) == 2
+
+
 NETWORK = """
 class Block(nn.Module):
     def forward(self, x):
