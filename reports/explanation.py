@@ -118,6 +118,13 @@ def answer(result: Result) -> str:
     if not shown.number(abs(delta)).strip("0.,"):
         return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
     verb = "slower" if delta > 0 else "faster"
+    ends = result.get("wall_interval_ns")
+    if ends and ends[0] <= 0 <= ends[1]:
+        much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
+        return (
+            f"{b} is {verb} than {a} by processor time, by how much is unsure: {_steps(result, shown)}, {much}"
+            f"{_interval(result, shown, False)}"
+        )
     much = f"{shown.number(abs(delta))} {shown.unit}{_per(result)}{_relative(result)}"
     return f"{b} is {verb} than {a} by {much}: {_steps(result, shown)}{_interval(result, shown, delta < 0)}"
 

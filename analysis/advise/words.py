@@ -16,6 +16,7 @@ from kernelscope.analysis.explain.device.words import ms as ms
 _LINES = 3  # statements that a sentence names
 SLOWED = 1.6  # line_profiler makes statements take longer by up to this
 _LONGEST = 80  # characters of a statement that are quoted
+_STEPS_IN = r"\.(?:fit|evaluate|predict|train_on_batch|backward|step)\("  # statements in which a framework steps
 
 
 def time_of(rows: pd.DataFrame) -> int:
@@ -70,25 +71,41 @@ def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, 
     return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
 
 
+def idle_lines(subject: Subject, least_ns: float, most_ns: float) -> list[str]:
+    """Return a sentence on the program's lines that the host was in for so long while nothing computed.
+
+    Lines in which a framework steps are none of its own. Where no host lines are on the timeline: see `lines`.
+    """
+    table = _host_lines(subject, "idle_ns", least_ns)
+    if table.empty:
+        return lines(subject, least_ns, most_ns)
+    table = table[~table["text"].astype("string").str.contains(_STEPS_IN).fillna(False).to_numpy(bool)]
+    found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
+    return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
+
+
 def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:
     """Return a sentence on the lines, or functions, that the host was in for so long while the device had no work.
 
     Where the host computes: for so long at all. names: what file, function or statement must match.
     """
-    if subject.trace.host_lines.empty:
-        return []
-    result = breakdowns(subject.trace, ("line",))["line"]
-    if isinstance(result, str):
-        return []
-    took = result.table["host_ns" if subject.on_host else "idle_ns"]
-    table = result.table.assign(took=took)[(result.table["file"].notna() & (took > 0) & (took >= least_ns)).to_numpy(bool)]
-    if names:
+    table = _host_lines(subject, "host_ns" if subject.on_host else "idle_ns", least_ns)
+    if names and len(table):
         keys = table[["file", "function", "text"]].astype("string").fillna("")
         told = keys["text"].where(keys["text"] != "", keys["file"] + " " + keys["function"])
         table = table[told.str.contains(names).to_numpy(bool)]
-    table = table.sort_values("took", ascending=False, kind="stable")
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
     return [f"Meanwhile the host is in {'; '.join(found)}."] if found else []
+
+
+def _host_lines(subject: Subject, column: str, least_ns: float) -> pd.DataFrame:
+    """Return the lines on the timeline with so much time in a column, what has most first, with that as `took`."""
+    result = breakdowns(subject.trace, ("line",))["line"] if len(subject.trace.host_lines) else ""
+    if isinstance(result, str):
+        return pd.DataFrame()
+    took = result.table[column]
+    table = result.table.assign(took=took)[(result.table["file"].notna() & (took > 0) & (took >= least_ns)).to_numpy(bool)]
+    return table.sort_values("took", ascending=False, kind="stable")
 
 
 def place(row: Mapping[Hashable, Any]) -> str:

@@ -6,6 +6,7 @@ the changed ones call are not in them, unless these changed as well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +16,15 @@ from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import program
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.causes import input_pipeline
 from kernelscope.analysis.explain.model import Case, Side
 
 _SHOWN = 160  # characters of a line
 _MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
 _MOST = 0.5  # of a cause's ms, that must be in the layers of a class, for changed lines of it to be named with it
+_PIPELINE = re.compile(
+    r"py_function|numpy_function|DataLoader|Dataset|\.map\(|\.batch\(|__getitem__|collate|num_workers|prefetch"
+)
 _OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that say what a model computes
 
 
@@ -52,7 +57,9 @@ def _row(
     row["in_model"] = bool(row["within"]) and row["within"][-1] in _OF_MODELS
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
-    row["words"] = _words(row, _moved(_both(change, times, "profiled_ns"), own, floor))
+    row["words"] = _words(
+        row, _moved(_both(change, times, "profiled_ns"), own, floor, max(len(change.a[1]), len(change.b[1])) > 1)
+    )
     return row
 
 
@@ -62,12 +69,12 @@ def _both(change: program.LineChange, times: Mapping[str, pd.DataFrame | None], 
     return _time(times["a"], change.a_file, a, len(a_texts), column), _time(times["b"], change.b_file, b, len(b_texts), column)
 
 
-def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int | None], floor: float) -> str:
+def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int | None], floor: float, several: bool) -> str:
     """Return by how much the changed lines take longer, in words, with what they call where that was timed; else nothing.
 
-    floor: the share of a time by which two processes of one program differ.
+    floor: the share of a time by which two processes of one program differ. several: whether there are several lines.
     """
-    for (a, b), remark in ((profiled, " with what it calls"), (own, "")):
+    for (a, b), remark in ((profiled, f" with what {'they call' if several else 'it calls'}"), (own, "")):
         if a is not None and b is not None and (a or b):
             return f" ({(b - a) / 1e6:+.3g} ms a step{remark})" if abs(b - a) > floor * max(a, b) else ""
     return ""
@@ -108,11 +115,11 @@ def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -
     return int(mine.sort_values("time_ns", kind="stable")["line"].iloc[-1])
 
 
-def sentence(case: Case, granted: Mapping[str, int]) -> str | None:
+def sentence(case: Case, granted: Mapping[str, int], cause: str = "") -> str | None:
     """Return the evidence that a change is for a cause; None where there is none. granted: the cause's ns by row.
 
     It is the lines whose own time moved with it; or those in the class of a module, where most of the cause is in the layers that
-    such modules are; or the only change.
+    such modules are; or, where batches are made on threads of which no line is timed, what sets these up; or the only change.
     """
     explains = sum(granted.values())
     moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * explains > 0]
@@ -122,6 +129,9 @@ def sentence(case: Case, granted: Mapping[str, int]) -> str | None:
         layers = _layers_of_class(case, row["within"])
         if layers and abs(_within(case, granted, layers)) >= _MOST * abs(explains):
             return f"Changed: {row['words']}, which is the code of {ev.listed(layers)}."
+    pipeline = [row for row in case.changes if _PIPELINE.search(row["text"])] if cause == input_pipeline.CAUSE else []
+    if pipeline:
+        return f"Changed: {pipeline[0]['words']}."
     return f"The only change of the program: {case.changes[0]['words']}." if len(case.changes) == 1 else None
 
 
@@ -144,6 +154,6 @@ def _within(case: Case, granted: Mapping[str, int], paths: Sequence[str]) -> int
 def _words(row: dict[str, Any], moved: str) -> str:
     """Return a change in words: train.py line 26 `x = torch.stack(...)` (+4.1 ms a step with what it calls)."""
     first, last = row["b_lines"] or row["a_lines"]
-    where = f"line {row['line']}" + ("" if first == last else f" (of {first} to {last})")
+    others = "" if first == last else f" and others of lines {first} to {last}"
     gone = "" if row["b_lines"] else " (of A, gone in B)"
-    return f"{row['file']} {where}{gone} `{row['text']}`{moved}"
+    return f"{row['file']} line {row['line']}{gone} `{row['text']}`{others}{moved}"

@@ -49,10 +49,12 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     if restless is not None or unmatched(case) > MOST_UNMATCHED:
         findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
     for finding in findings[:1]:
-        sentence = changed_lines.sentence(case, result[0].granted)
+        sentence = changed_lines.sentence(case, result[0].granted, finding["cause"])
         finding["evidence"] += [sentence] if sentence and finding["cause"] != changed_code.LINES else []
     unexplained = account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)
     parts = {**_numbers(case), **_context(case, differs), **_abstained(abstained)}
+    if abstained is not None and account.wall.significant is False:
+        parts["significant"] = False
     return Shown({**parts, "changes": case.changes, "findings": findings, "unexplained_ns": unexplained})
 
 

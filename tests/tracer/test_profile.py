@@ -27,6 +27,7 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import SILENT, Rounds
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.profile import names_of
 
 TOY = Path(__file__).parent / "children" / "toy_adapter.py"
 _SHORT = ("--steps", "5", "--warmup", "2", "--quiet")
@@ -457,6 +458,18 @@ def test_two_scripts_are_recorded_in_turns_to_be_explained(tmp_path: Path) -> No
         created = [json.loads((whole / name / number / "run.json").read_text())["created"] for number in "12"]
         assert created == sorted(created)
         assert (whole / name / "2" / "clean" / "1" / "steps.jsonl").is_file()
+
+
+@pytest.mark.parametrize(
+    ("scripts", "names"),
+    [
+        (("before.py", "after.py"), ("before", "after")),
+        (("old/train.py", "new/train.py"), ("old", "new")),
+        (("a/x/train.py", "b/x/train.py"), ("a", "b")),
+    ],
+)
+def test_scripts_of_one_name_are_called_by_their_folders(scripts: tuple[str, str], names: tuple[str, str]) -> None:
+    assert names_of((Path(scripts[0]), Path(scripts[1]))) == names
 
 
 def test_plans() -> None:

@@ -99,9 +99,8 @@ def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int,
     Return a folder of recordings of each. arguments: of both scripts. asked: our own command line. Raises ChildError where a
     script fails or nothing is recorded of it; what was recorded until then is kept.
     """
-    names = [path.stem for path in scripts]
     whole = dated("explain")
-    folders = [whole / name for name in (names if names[0] != names[1] else ("a", "b"))]
+    folders = [whole / name for name in names_of(scripts)]
     turn = list(zip(scripts, folders, strict=True))
     order = [(*side, number) for number in range(1, repeats + 1) for side in (turn if number % 2 else turn[::-1])]
     print(f"kernelscope: each script runs {repeats} times to its end, in turns; what is recorded: {whole}", file=sys.stderr)
@@ -111,6 +110,12 @@ def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int,
         print(f"kernelscope: recording {done + 1} of {len(order)}: {script}{left}", file=sys.stderr, flush=True)
         _one(script, folder / str(number), arguments, asked, whole)
     return folders[0], folders[1]
+
+
+def names_of(scripts: tuple[Path, Path]) -> tuple[str, str]:
+    """Return what tells two scripts apart: their own names, else those of the nearest folders that differ."""
+    a, b = ([path.stem, *reversed(path.resolve().parent.parts[1:])] for path in scripts)
+    return next(((one, other) for one, other in zip(a, b, strict=False) if one != other), ("a", "b"))
 
 
 def _one(script: Path, folder: Path, arguments: Sequence[str], asked: list[str], whole: Path) -> None:

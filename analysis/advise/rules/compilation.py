@@ -34,7 +34,7 @@ def anew(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "compilation",
-            f"{named} is compiled again {words.count(noted['count'] / steps)} times a step",
+            f"{named} is compiled again {_often(noted['count'] / steps)}",
             noted["ns"] / steps,
             "the time that compiling took in the clean steps",
             [_reason(function) for function in functions[:_MOST_NAMED]],
@@ -43,6 +43,10 @@ def anew(subject: Subject) -> list[Advice]:
             words.ids(rows),
         )
     ]
+
+
+def _often(count: float) -> str:
+    return "in each step" if abs(count - 1) < 0.05 else f"{words.count(count)} times a step"
 
 
 def _reason(function: dict[str, Any]) -> str:

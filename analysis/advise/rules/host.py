@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import IDLE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
+_CALLBACKS = "callbacks"  # the range around those of Keras's fit
 _PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM)
 _EAGER = 0.15  # of a step on the host: what dispatching operators takes in well-made programs
 _OWN = 0.1  # of a step on the host: what the loop itself takes in small steps
@@ -92,7 +95,7 @@ def dispatch(subject: Subject) -> list[Advice]:
     if not subject.on_host:
         return []
     rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
-    rows = rows[(rows["phase"] != "data").fillna(True).to_numpy(bool)]
+    rows = rows[((rows["phase"] != "data").fillna(True) & ~_of_callbacks(rows)).to_numpy(bool)]
     rows = rows[((rows["cause"] == idle_causes.OPERATOR) | rows["layer"].notna()).to_numpy(bool)]
     ns = words.time_of(rows)
     if ns < _EAGER * subject.step_ns:
@@ -121,8 +124,8 @@ def own_code(subject: Subject) -> list[Advice]:
     if not subject.on_host:
         return []
     chosen = (subject.rows["part"] == IDLE) & subject.rows["layer"].isna() & (subject.rows["phase"] != "data").fillna(True)
-    chosen &= subject.rows["cause"].isin([idle_causes.PROGRAM, idle_causes.RANGE]).to_numpy(bool)
-    rows = subject.rows[chosen.to_numpy(bool)]
+    own = subject.rows["cause"].isin([idle_causes.PROGRAM, idle_causes.RANGE]) | _of_callbacks(subject.rows)
+    rows = subject.rows[(chosen & own).to_numpy(bool)]
     ns = words.time_of(rows)
     if ns < _OWN * subject.step_ns:
         return []
@@ -134,7 +137,7 @@ def own_code(subject: Subject) -> list[Advice]:
             "all of it, where that code leaves the loop or runs on another thread",
             [
                 f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
-                *words.lines(subject, 0.1 * ns, words.SLOWED * ns),
+                *words.idle_lines(subject, 0.1 * ns, words.SLOWED * ns),
             ],
             "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches "
             "instead of items",
@@ -142,6 +145,11 @@ def own_code(subject: Subject) -> list[Advice]:
             words.ids(rows),
         )
     ]
+
+
+def _of_callbacks(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Return which rows are of the callbacks that the program gave to its framework's loop."""
+    return (rows["detail"] == _CALLBACKS).fillna(False).astype(bool)
 
 
 RULES: tuple[Rule, ...] = (device_waits, dispatch, own_code)

@@ -7,6 +7,7 @@ from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.explain.causes.input_pipeline import CALLS_PYTHON, IN_PYTHON
 
 _TF_DATA = "build the pipeline with tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)"
 _REMEDIES = {
@@ -39,6 +40,12 @@ def waiting(subject: Subject) -> list[Advice]:
     saves, estimate = _saved(subject, ns)
     what = "nothing computes" if subject.on_host else "the device idles"
     evidence = [f"While batches are made ready, {what} for {words.share(subject, ns)} {subject.per}."]
+    calls = _python(subject)
+    evidence += (
+        [f"The pipeline calls Python {words.count(calls)} times a step, and only one of these calls runs at a time."]
+        if calls
+        else []
+    )
     said = rows[rows["detail"].notna()]
     if words.time_of(said) > ns / 2:
         evidence.append(f"Most of it in {words.largest(said, 'detail')}.")
@@ -51,11 +58,20 @@ def waiting(subject: Subject) -> list[Advice]:
             saves,
             estimate,
             [*evidence, *words.lines(subject, 0.2 * ns, words.SLOWED * ns, names=_FETCHES)],
-            words.text(subject, _REMEDIES),
+            IN_PYTHON if calls else words.text(subject, _REMEDIES),
             words.text(subject, _LINKS),
             words.ids(rows),
         )
     ]
+
+
+def _python(subject: Subject) -> float:
+    """Return how often a step TensorFlow's pipeline calls Python, by its operators; 0 where it does not, or nothing tells."""
+    if not any(kind.startswith("tensorflow") for kind in subject.kinds):
+        return 0.0
+    operators = subject.inside_steps(subject.trace.operators)
+    calls = operators["name"].astype("string").str.fullmatch(CALLS_PYTHON).fillna(False)
+    return float(calls.sum()) / max(int((~subject.trace.steps["warmup"]).sum()), 1)
 
 
 def _saved(subject: Subject, ns: int) -> tuple[float, str]:

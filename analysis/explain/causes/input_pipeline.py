@@ -10,10 +10,14 @@ from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 CAUSE = "input pipeline"
-_PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow that call Python
 _FULL = 0.65  # of the cores busy on average: then what runs beside the step often takes its cores
 _MUCH = 0.5  # of the difference of the steps, that preparing batches must take more beside them to be why
 MOST_NAMED = 3  # operators of the input pipeline that a sentence lists
+CALLS_PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow
+IN_PYTHON = (
+    "replace tf.numpy_function and tf.py_function by TensorFlow's own operators, which all threads run at once; or prepare the "
+    "data once, ahead of training"
+)
 
 _TF_DATA = "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache() and prefetch(tf.data.AUTOTUNE)"
 _REMEDIES = {
@@ -23,6 +27,7 @@ _REMEDIES = {
     "mxnet": "gluon.data.DataLoader(num_workers=..., prefetch=...), or mx.io.PrefetchingIter",
     "cntk": "cntk.io.MinibatchSource, which reads ahead, in place of arrays converted in each step",
 }
+_AHEAD = "load and convert batches ahead of the step, on other threads"
 
 
 def rows_of_data(case: Case) -> pd.DataFrame:
@@ -78,7 +83,7 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
                 *_python(slow),
                 *_workers(case),
             ],
-            _REMEDIES.get(str(slow.framework), "load and convert batches ahead of the step, on other threads"),
+            IN_PYTHON if _python(slow) else _REMEDIES.get(str(slow.framework), _AHEAD),
         )
     ]
 
@@ -128,7 +133,7 @@ def _operators(case: Case, b: bool) -> list[str]:
 def _python(side: Side) -> list[str]:
     """Return a sentence on the Python functions that a pipeline of TensorFlow calls, where its operators were recorded."""
     operators = side.trace.operators
-    calls = operators[operators["name"].astype("string").str.fullmatch(_PYTHON).fillna(False).to_numpy(bool)]
+    calls = operators[operators["name"].astype("string").str.fullmatch(CALLS_PYTHON).fillna(False).to_numpy(bool)]
     if calls.empty:
         return []
     each = evidence.per_step(side, calls)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
@@ -20,6 +22,8 @@ _LAYOUT = {
     "cntk": "keep one layout of the axes, without C.transpose around layers",
     "": "keep one layout through all layers, so that nothing is converted between them",
 }
+_JOINS = re.compile(r"(?i)(^|[^a-z])(cat|concat\w*|stack)([^a-z]|$)|CatArray")
+_JOIN = "join tensors once: collect them in a list and call cat or stack after the loop; each call copies all that it is given"
 _COPY = {
     "pytorch": "remove .clone(), .contiguous() and .copy_() that nothing needs; in-place and view operators copy nothing",
     "tensorflow": "remove tf.identity and tf.transpose that nothing needs",
@@ -114,7 +118,9 @@ def copies(case: Case) -> list[Suspicion]:
             f"{ev.listed(sorted(set(group.cells(slow)['operator'].dropna()) & set(_COPYING))) or 'no operator of its own'}",
         ]
         confidence = "high" if case.same_framework else "medium"
-        result.append(Suspicion("extra copies", title, claims, confidence, sentences, ev.remedy(case, slow, _COPY)))
+        joins = any(_JOINS.search(str(name)) for name in group.executed(slow, "kernel", ["copy"]))
+        remedy = _JOIN if joins else ev.remedy(case, slow, _COPY)
+        result.append(Suspicion("extra copies", title, claims, confidence, sentences, remedy))
     return result
 
 

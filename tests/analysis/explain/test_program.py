@@ -113,6 +113,16 @@ def test_lines_of_a_modules_class_are_named_where_most_of_a_cause_is_in_its_laye
     assert "which is the code" not in str(changed_lines.sentence(case, {"r1": 20, "r2": 80}))
 
 
+def test_the_lines_that_set_up_the_input_are_named_with_it():
+    text = SCRIPT.replace("    loss = model(x)\n", "    x = tf.numpy_function(jitter, [x], tf.float32)\n    loss = model(x)\n")
+    case = pair(made("a"), made("b", text + "\n\ndef jitter(x):\n    return x\n"))
+    case.changes = changed_lines.changed(case)
+    assert len(case.changes) == 2
+    said = changed_lines.sentence(case, {"r1": 1}, "input pipeline")
+    assert said == "Changed: train.py line 4 `x = tf.numpy_function(jitter, [x], tf.float32)`."
+    assert changed_lines.sentence(case, {"r1": 1}, "python overhead") is None
+
+
 def test_equal_programs_recorded_once_get_no_cause():
     why, what = abstention.reason(pair(made("a"), made("b", step_ns=14_000_000)), False)
     assert "the same program" in why

@@ -50,7 +50,7 @@ def test_each_change_has_a_name_of_its_own_and_each_plant_a_cause(bench: dict[st
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("torch_wordlm.py line {first} (of 126 to 131) `for row in`", True),
+        ("torch_wordlm.py line {first} `for row in` and others of lines 126 to 131", True),
         ("at torch_wordlm.py:{first}, `row.mul_`", True),
         ("torch_wordlm.py line 12 `import torch`", False),
         ("{first} kernels in line", False),

@@ -71,6 +71,13 @@ def test_copies_that_one_side_makes_own_what_the_layer_takes_longer(make_kernel,
     assert (mirrored.title, mirrored.claims) == (found.title, {"r1": -30, "r2": -400, "r3": -50})
 
 
+def test_tensors_that_are_joined_in_each_step_are_told_how_to_be_joined_once(make_kernel, make_kernels_case, suspected):
+    joined = make_kernel("aten::cat", "copy", 400, operator="aten::cat")
+    (found,) = suspected(layouts, make_kernels_case([("(python)", "other", [], [joined], 20, 70)]))
+    assert (found.cause, ".clone()" in found.remedy) == ("extra copies", False)
+    assert "collect them in a list" in found.remedy
+
+
 def test_copies_are_blamed_for_themselves_only_where_other_kernels_differ_too(make_kernel, make_kernels_case, suspected):
     a = [make_kernel("aten::relu", "activation", 100)]
     b = [make_kernel("aten::leaky_relu", "activation", 500), make_kernel("aten::copy_", "copy", 40)]

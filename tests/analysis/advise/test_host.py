@@ -1,0 +1,54 @@
+"""Advice on steps that the host's processors compute, on made-up rows."""
+
+import pandas as pd
+import pytest
+
+from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, KEYS
+from kernelscope.analysis.accounting.idle_causes import FETCHING, OPERATOR, PROGRAM
+from kernelscope.analysis.advise.rules import host, inputs
+from kernelscope.analysis.advise.subject import STEPS, Subject
+from kernelscope.analysis.trace import Trace, conform
+
+MS = 1_000_000
+
+
+def subject(*rows, framework="tensorflow", operators=(), host_lines=()):
+    """A step of 10 ms. rows: part, cause, detail, phase, ms."""
+    table = pd.DataFrame(rows, columns=["part", "cause", "detail", "phase", "ms"])
+    table = table.assign(time_ns=(table.pop("ms") * MS).astype("int64"), count=1.0, duration_ns=0)
+    table = table.reindex(columns=[*KEYS, "count", "duration_ns", "time_ns"]).astype(dict.fromkeys(KEYS, "string"))
+    steps = conform("steps", pd.DataFrame([{"step": 0, "warmup": False, "thread": 1, "start_ns": 0, "end_ns": 10 * MS}]))
+    tables = {"operators": conform("operators", pd.DataFrame(list(operators)))} if operators else {}
+    if host_lines:
+        tables["host_lines"] = conform("host_lines", pd.DataFrame(list(host_lines)))
+    return Subject("run", Trace(steps=steps, **tables), table, 10 * MS, "cpu", None, STEPS, None, 1, {"framework": framework})
+
+
+def test_callbacks_are_the_programs_own_code_and_no_dispatch():
+    rows = [
+        (COMPUTE, None, None, "forward", 5.0),
+        (IDLE, OPERATOR, "callbacks", "other", 4.0),
+        (IDLE, OPERATOR, "call", "other", 1.0),
+    ]
+    (one,) = host.own_code(subject(*rows))
+    assert one.saves_ns == 4 * MS
+    assert host.dispatch(subject(*rows)) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"), [("hist = np.histogram(v)", True), ("model.fit(data, callbacks=[Log()])", False)]
+)
+def test_a_line_in_which_the_framework_steps_is_none_of_its_own(statement, named):
+    line = {"thread": 1, "file": "train.py", "function": "main", "line": 7, "last_line": 7, "text": statement}
+    lines = [{**line, "start_ns": 0, "end_ns": 4 * MS}]
+    (one,) = host.own_code(subject((IDLE, PROGRAM, None, "other", 4.0), host_lines=lines))
+    assert (statement in " ".join(one.evidence)) is named
+
+
+def test_python_within_a_pipeline_of_tensorflow():
+    calls = [{"thread": 2, "name": "PyFunc", "start_ns": place * MS, "end_ns": (place + 1) * MS} for place in range(3)]
+    (one,) = inputs.waiting(subject((IDLE, FETCHING, None, "data", 4.0), operators=calls))
+    assert "The pipeline calls Python 3 times a step" in " ".join(one.evidence)
+    assert "tf.numpy_function" in one.remedy
+    (plain,) = inputs.waiting(subject((IDLE, FETCHING, None, "data", 4.0)))
+    assert "tf.data" in plain.remedy
