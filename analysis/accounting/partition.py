@@ -238,12 +238,10 @@ def _known(kernels: _Activity) -> dict[str, int]:
 
 def whole(trace: Trace) -> _Free:
     """Return the window of a capture without steps: from the first start to the last end of anything on its timeline."""
-    tables = [trace.kernels, trace.graphs, trace.copies, trace.syncs, trace.calls, trace.operators, trace.ranges]
-    timed = [table for table in tables if table["start_ns"].notna().any()]
-    if not timed:
+    extent = trace.extent()
+    if extent is None:
         raise EvidenceError("the capture has no timeline; it holds " + _contents_of(trace))
-    low, high = min(int(table["start_ns"].min()) for table in timed), max(int(table["end_ns"].max()) for table in timed)
-    return np.array([low]), np.array([high])
+    return np.array(extent[:1]), np.array(extent[1:])
 
 
 def _contents_of(trace: Trace) -> str:

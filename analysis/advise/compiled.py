@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.explain.device.compiled import REGION
 from kernelscope.analysis.trace import Trace
 
-REGIONS = r"CompiledFunction|Torch-Compiled Region|## Call CompiledFx|XlaLaunch|_XlaRun"
+REGIONS = rf"{REGION}|^## Call CompiledFx"  # the latter a range around what one of TorchInductor's graphs runs
 KERNELS = r"^triton_|^fused_computation|^wrapped_"  # TorchInductor's and XLA's
 _KEY = "advise: compiled"
 _LEAST = 0.01  # of the kernels' time

@@ -161,9 +161,8 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
 
 def _extent(trace: Trace) -> int:
     """Return the time from the first to the last event of a recording, ns."""
-    tables = [table for name in ("calls", "kernels", "copies", "graphs", "syncs") if len(table := getattr(trace, name))]
-    first = min(int(table["start_ns"].min()) for table in tables if table["start_ns"].notna().any())
-    return max(int(table["end_ns"].max()) for table in tables if table["end_ns"].notna().any()) - first
+    first, last = trace.extent() or (0, 0)
+    return last - first
 
 
 def of_run(run: Run, path: str) -> Subject:

@@ -404,6 +404,14 @@ class Trace:
     def _repr_html_(self) -> str:
         return notebook.of_trace(self, TABLES)
 
+    def extent(self) -> tuple[int, int] | None:
+        """Return the first start and the last end of anything that ran, ns; None without a timeline."""
+        tables = [self.kernels, self.graphs, self.copies, self.syncs, self.calls, self.operators, self.ranges]
+        timed = [table for table in tables if table["start_ns"].notna().any()]
+        if not timed:
+            return None
+        return min(int(table["start_ns"].min()) for table in timed), max(int(table["end_ns"].max()) for table in timed)
+
     def has_timeline(self) -> bool:
         """Return whether anything here has a start: steps, or device work, or what the host did."""
         tables = (self.steps, self.graphs, self.operators, self.ranges, self.calls, self.syncs)

@@ -27,7 +27,6 @@ __all__ = [
 
 _SEVERAL = 1.8  # times as many steps
 _FEW, _MOMENT = 10, 0.01  # fewer steps, and a smaller share of the recording, are no steps of a loop
-_TIMED = ("kernels", "graphs", "copies", "calls", "operators", "ranges")
 _FINDERS: tuple[Callable[[Trace, StreamWork], Iterator[DetectedSteps]], ...] = (
     ranges.find,
     inputs.find,
@@ -67,16 +66,9 @@ def _repeating(trace: Trace, request: Request, work: StreamWork) -> list[Detecte
     result = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
     result = [one for one in result if not ranges.within_one_layer(trace, one)]
     if request.device is None:
-        recorded = _recorded_ns(trace)
-        result = [one for one in result if not _is_a_moment(one, recorded, work)]
+        first, last = trace.extent() or (0, 0)
+        result = [one for one in result if not _is_a_moment(one, last - first, work)]
     return sorted(result, key=lambda one: not _is_shorter(one, result[0]))
-
-
-def _recorded_ns(trace: Trace) -> int:
-    """Return how long was recorded, of the host and of devices; 0 where nothing has a time."""
-    tables = [table for name in _TIMED if (table := getattr(trace, name))["start_ns"].notna().any()]
-    starts, ends = [int(table["start_ns"].min()) for table in tables], [int(table["end_ns"].max()) for table in tables]
-    return max(ends, default=0) - min(starts, default=0)
 
 
 def _is_a_moment(steps: DetectedSteps, recorded_ns: int, work: StreamWork) -> bool:

@@ -13,7 +13,8 @@ from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.explain.device.side import DeviceSide
 from kernelscope.analysis.trace import Trace, intervals
 
-_REGION = re.compile(r"^(?:_?Xla(?:Launch|Run)|CompiledFunction(?:Backward)?|Torch-Compiled Region.*)$")
+REGION = r"^(?:_?Xla(?:Launch|Run)|CompiledFunction(?:Backward)?|Torch-Compiled Region.*)$"
+_REGION = re.compile(REGION)
 _KERNEL = re.compile(r"^triton_")
 _PREFIX = "autograd::engine::evaluate_function: "
 _LEAST = 0.2  # of the extra work, that an operator must launch to be named
