@@ -41,7 +41,7 @@ def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
     samples = by_restart = None
     if len(turns.a) > 1 or floor:
         draws = (turns.draws(RESAMPLES), turns.each_restart())
-        samples, by_restart = (_differences(tables, cells, rows, turns, counts) for counts in draws)
+        samples, by_restart = (_differences(tables, cells, rows, turns, counts, bool(floor)) for counts in draws)
         _add_intervals(rows, samples, by_restart, floor)
     wall = clean or _recorded_wall(tables, turns)
     explained = int(rows["delta_ns"].sum())
@@ -133,9 +133,13 @@ def _rows(cells: pd.DataFrame, labels: dict[str, dict[str, str]]) -> pd.DataFram
 
 
 def _differences(
-    tables: dict[str, _Cells], cells: pd.DataFrame, rows: pd.DataFrame, turns: Turns, counts: npt.NDArray[np.int64]
+    tables: dict[str, _Cells], cells: pd.DataFrame, rows: pd.DataFrame, turns: Turns, counts: npt.NDArray[np.int64], once: bool
 ) -> Float:
-    """Return the difference of every row under each draw of windows: [draws, rows]."""
+    """Return the difference of every row under each draw of windows: [draws, rows].
+
+    once: each side was recorded once. Then its rows add up to its clean step in each draw: how long traced windows took in all
+    tells nothing of the step, and a disturbed one would make all rows uncertain. How processes differ is in the floor.
+    """
     position = pd.Series(np.arange(len(rows)), index=rows["row"])
     total = np.zeros((len(counts), len(rows)))
     for side, sign in (("a", -1.0), ("b", 1.0)):
@@ -144,7 +148,10 @@ def _differences(
         row = position.reindex(cells.loc[cells["side"] == side, "row"]).to_numpy()
         by_row = np.zeros((len(chosen), len(rows)))
         np.add.at(by_row.T, row, (table.time[chosen] * table.factor).T)
-        total += sign * (table.weighted(counts, table.wall_ns[chosen], table.steps[chosen]) @ by_row)
+        drawn = table.weighted(counts, table.wall_ns[chosen], table.steps[chosen]) @ by_row
+        if once and table.target_ns is not None:
+            drawn *= (table.recorded_ns - table.removed_ns) / np.maximum(drawn.sum(axis=1, keepdims=True), 1.0)
+        total += sign * drawn
     return total
 
 

@@ -147,14 +147,17 @@ def _forward_work(group: RowGroup, side: str) -> set[tuple[str, str]]:
 
 
 def recomputed(case: Case) -> dict[str, set[str]]:
-    """Return by side the layers whose forward work it does again in the backward phase, more often than the other side."""
+    """Return by side the layers whose forward work it does again in the backward phase, and the other side does not.
+
+    Where both have such kernels there, a gradient uses them, and more of them come of more gradients.
+    """
     return cast(dict[str, set[str]], once(case, "recomputed", _recomputed))
 
 
 def _recomputed(case: Case) -> dict[str, set[str]]:
     counts = {side: repeats(case, side) for side in SIDES}
     return {
-        side: {layer for layer, count in counts[side].items() if count - counts[other].get(layer, 0.0) >= ONCE}
+        side: {layer for layer, count in counts[side].items() if count >= ONCE > counts[other].get(layer, 0.0)}
         for side, other in (("a", "b"), ("b", "a"))
     }
 

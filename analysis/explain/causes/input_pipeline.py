@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import partition as parts
@@ -99,8 +100,11 @@ def _crowding_ns(case: Case) -> float:
         return 0.0
     more = _beside_ns(case.b) - _beside_ns(case.a)
     delta = case.account.wall.delta_ns
-    seen = more * delta > 0 and used.significant and used.delta_ns * more > 0 and abs(used.delta_ns) > abs(more) / 2
-    return more if seen and abs(more) > _MUCH * abs(delta) else 0.0
+    if not (more * delta > 0 and used.significant and used.delta_ns * more > 0):
+        return 0.0
+    if _python(slow):  # its calls wait for one another, which takes no processor
+        more = float(np.copysign(min(abs(more), abs(used.delta_ns)), more))
+    return more if abs(used.delta_ns) > abs(more) / 2 and abs(more) > _MUCH * abs(delta) else 0.0
 
 
 def _beside_ns(side: Side) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes.groups import Kernel
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
@@ -142,12 +144,13 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
 def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether a side executes all that the other does in a group again, the same kernels on the same problems.
 
-    Where problems are unknown, products must be executed a whole number of times as often; half of a batch takes half of the
+    Where it multiplies, that is what counts: gradients of several passes are added up in one. Where problems are unknown, products must be executed a whole number of times as often; half of a batch takes half of the
     time, so that the time must have grown as well.
     """
     if not case.same_framework or ev.unrolled(group) is not None or ev.again(case, group) or group.phase == "optimizer":
         return False
-    more, less = (_executions(group, side) for side in (slow, fast))
+    kinds = ev.MAIN if all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES) else None
+    more, less = (_executions(group, side, kinds) for side in (slow, fast))
     if not less or any(more.get(work, 0.0) < REPEATED * count for work, count in less.items()):
         return False
     return not _untold(group, fast) or _whole_times(group, slow, fast)
@@ -164,16 +167,16 @@ def _whole_times(group: ev.RowGroup, slow: str, fast: str) -> bool:
     return round(ratio) >= 2 and abs(ratio - round(ratio)) < ev.WAVER and longer > 1 + (ratio - 1) / 4
 
 
-def _executions(group: ev.RowGroup, side: str) -> dict[tuple[object, ...], float]:
+def _executions(group: ev.RowGroup, side: str, kinds: Collection[str] | None) -> dict[tuple[object, ...], float]:
     """Return how often per step a side executes which kernel on which problem, those that matter for the group's time.
 
-    Moves of data come with whatever is computed; of the smallest kernels not every one is recorded.
+    kinds: of these only. Moves of data come with whatever is computed; of the smallest kernels not every one is recorded.
     """
     least = _SLIGHT * group.time_ns(side)
     counts: dict[tuple[object, ...], float] = {}
     times: dict[tuple[object, ...], int] = {}
     for one in group.of(side):
-        if one.kind not in ev.MOVES and one.count >= ev.ONCE:
+        if one.kind not in ev.MOVES and one.count >= ev.ONCE and (kinds is None or one.kind in kinds):
             work = one.kind, one.kernel, one.problem, one.m, one.n, one.k
             counts[work] = counts.get(work, 0.0) + one.count
             times[work] = times.get(work, 0) + one.time_ns
