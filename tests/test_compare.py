@@ -188,7 +188,7 @@ def _of_convolutions(folder, framework, mode):
 def test_convolutions_and_products_show_with_their_problems(compared):
     folder, network, mode, _ = compared
     for framework in sides(folder):
-        table = ka.breakdown(ka.read(folder / framework), "kernel").table
+        table = ka.breakdown(ka.read(folder / framework), "layer-kernel").table
         gemms = table[table["kind"] == "gemm"]
         assert len(gemms), f"{framework} shows no matrix product"
         assert gemms["problem"].notna().any()

@@ -795,7 +795,7 @@ def test_a_real_training_script(tmp_path: Path) -> None:
     assert {"stem", "blocks.0.conv1", "blocks.1.conv2", "blocks.0.relu", "blocks.0.relu (2)", "head", "loss"} <= layers
     assert re.search(r"\nA step takes [\d.]+ ms: computing \d+%", done.stderr), "it ends with the answer"
     assert (tmp_path / "run" / "report.html").is_file()
-    kinds = breakdown(run.trace(), "kernel").table
+    kinds = breakdown(run.trace(), "layer-kernel").table
     convolutions = kinds[kinds["kind"] == "convolution weight gradient"]
     assert set(convolutions["layer"]) == {"stem", *(f"blocks.{b}.conv{c}" for b in (0, 1) for c in (1, 2))}
     assert run.passes("clean")[0].report["odd_steps"].keys() <= {"a model was switched to evaluation"}

@@ -203,7 +203,7 @@ def _layers(run: Run) -> set[str]:
 
 def _convolutions(run: Run) -> dict[str, set[str]]:
     """Return the layers whose convolutions ran, by kind of kernel."""
-    table = breakdown(run.trace(), "kernel").table
+    table = breakdown(run.trace(), "layer-kernel").table
     kinds = table[table["kind"].astype(str).str.startswith("convolution")]
     return {str(kind): set(rows["layer"]) for kind, rows in kinds.groupby("kind", observed=True)}
 
