@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from kernelscope.analysis.accounting.statistics import interval
 from kernelscope.analysis.explain import noise
@@ -128,10 +129,11 @@ def _moves_with_all(finding: Finding, account: Account) -> bool:
 
     Of recorded differences that decide rows by themselves this is not asked.
     """
-    if not account.floor or finding.suspicion.precedence == 0:
+    if not account.floor or not finding.granted or finding.suspicion.precedence == 0:
         return False
     rows = account.rows
-    mine = rows.index.isin(list(finding.granted))
+    granted = pd.Series(finding.granted).abs().reindex(rows.index).fillna(0.0)
+    mine = ((granted > 0) & (granted >= rows["delta_ns"].abs() / 2)).to_numpy(bool)  # others are its rows by a small part only
     rest = rows[~mine & (rows["a_ns"] > 0).to_numpy() & (rows["b_ns"] > 0).to_numpy()]
     (a_ns, b_ns), (rest_a, rest_b) = (table[["a_ns", "b_ns"]].sum() for table in (rows[mine], rest))
     if rest_a <= LEAST_REST * rows["a_ns"].sum():

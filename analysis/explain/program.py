@@ -12,7 +12,7 @@ from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import Case, Side
 
 _MOST_CHANGES = 40
-NEAR = 1  # lines
+_NEAR, _LIKE, _STATEMENT = 3, 0.8, 8  # lines, likeness, and characters of statements that may have moved
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,25 @@ def changes(case: Case) -> list[LineChange]:
 def _hunks(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
     """Return where texts differ, as (first, last, begin, end): a[first:last] became b[begin:end].
 
-    What is at most NEAR lines apart is one change: a statement that moves by a line is gone in one and new in the other.
+    Where a statement moves over a few lines, it is gone in one place and new in the next: that is one change.
     """
     result: list[tuple[int, int, int, int]] = []
     for tag, first, last, begin, end in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        if result and first - result[-1][1] <= NEAR:
-            result[-1] = (result[-1][0], last, result[-1][2], end)
+        before = result[-1] if result else (0, -_NEAR - 1, 0, 0)
+        near = first - before[1] <= _NEAR
+        if near and (_moves(a[before[0] : before[1]], b[begin:end]) or _moves(a[first:last], b[before[2] : before[3]])):
+            result[-1] = (before[0], last, before[2], end)
         else:
             result.append((first, last, begin, end))
     return result
+
+
+def _moves(gone: list[str], new: list[str]) -> bool:
+    """Return whether a statement that is gone is new elsewhere, as it was or much like it."""
+    texts = [text.strip() for text in new if len(text.strip()) >= _STATEMENT]
+    return any(difflib.get_close_matches(text.strip(), texts, 1, _LIKE) for text in gone if len(text.strip()) >= _STATEMENT)
 
 
 def enclosing(text: str, line: int) -> list[str]:

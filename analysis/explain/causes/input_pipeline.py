@@ -40,17 +40,17 @@ def rows_of_data(case: Case) -> pd.DataFrame:
     return rows[mine.fillna(False).to_numpy(bool)]
 
 
-def _hidden_behind(case: Case, rows: pd.DataFrame, b: bool) -> pd.DataFrame:
-    """Return the rows that are shorter on the slow side because batches were prepared beside them, on other threads.
+def _hidden_behind(case: Case, rows: pd.DataFrame, b: bool) -> dict[str, float]:
+    """Return the claims of rows that are shorter on the slow side because batches were prepared beside them, on other threads.
 
-    Instants in which both run are shared by the partition: what preparing gained there, those rows have lost.
+    Instants in which both run are shared by the partition: what preparing gained there, those rows have lost, and no more.
     """
-    mine = case.account.of_side("b" if b else "a")
-    beside = mine[mine["row"].isin(rows["row"]) & mine["kind"].notna()]
-    if beside.empty or not case.same_framework:
-        return case.rows.iloc[:0]
+    sign = 1 if b else -1
+    gained = sign * float(rows["delta_ns"][~rows["cell"].str.startswith("(").to_numpy(bool)].sum())
+    if gained <= 0 or not case.same_framework:
+        return {}
     others = case.rows[~case.rows["row"].isin(rows["row"]).to_numpy(bool)]
-    return others[((others["delta_ns"] < 0) if b else (others["delta_ns"] > 0)).to_numpy(bool)]
+    return evidence.towards(case, -sign * gained, others)
 
 
 def waiting_for_data(case: Case) -> list[Suspicion]:
@@ -61,7 +61,7 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
     if abs(amount) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a
-    claimed = {**evidence.claims(rows), **evidence.claims(_hidden_behind(case, rows, slow is case.b))}
+    claimed = {**evidence.claims(rows), **_hidden_behind(case, rows, slow is case.b)}
     crowded = crowding * amount > 0
     if crowded:
         claimed = {**evidence.claims(rows), **evidence.towards(case, crowding, _slowed(case))}

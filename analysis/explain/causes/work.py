@@ -144,8 +144,9 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
 def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether a side executes all that the other does in a group again, the same kernels on the same problems.
 
-    Where it multiplies, that is what counts: gradients of several passes are added up in one. Where problems are unknown, products must be executed a whole number of times as often; half of a batch takes half of the
-    time, so that the time must have grown as well.
+    Where it multiplies, that is what counts: gradients of several passes are added up once. Where problems are unknown, products
+    must be executed a whole number of times as often; half of a batch takes half of the time, so that the time must have grown as
+    well.
     """
     if not case.same_framework or ev.unrolled(group) is not None or ev.again(case, group) or group.phase == "optimizer":
         return False
