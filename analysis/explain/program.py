@@ -41,7 +41,7 @@ def same(case: Case) -> bool:
     if not a.sources or not b.sources or host_evidence.differing(case):
         return False
     facts = ("framework", "mode", "batch", "conditions")
-    if any(a.facts.get(name) != b.facts.get(name) for name in facts) or _arguments(a) != _arguments(b):
+    if any(a.facts.get(name) != b.facts.get(name) for name in facts) or arguments(a) != arguments(b):
         return False
     if _machine(a) != _machine(b):
         return False
@@ -124,7 +124,7 @@ def _machine(side: Side) -> dict[str, Any]:
     return {name: value for name, value in (side.facts.get("machine") or {}).items() if name != "load_before"}
 
 
-def _arguments(side: Side) -> list[str]:
+def arguments(side: Side) -> list[str]:
     """Return what the program was given: the command line without the interpreter and the script."""
     main = PurePosixPath(str(side.facts.get("main_source") or ""))
     words = [str(word) for word in side.facts.get("profiled") or []]

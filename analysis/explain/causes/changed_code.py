@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from kernelscope.analysis.explain import program
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
@@ -41,15 +42,19 @@ _REMEDY = "move it out of the step, do it for the whole batch at once, or on oth
 def lines(case: Case) -> list[Suspicion]:
     """Lines outside of the model that only one side has, or that were changed, and that take longer there.
 
-    What lines do that were added is theirs, in whatever layers it runs: an evaluation, say. Lines that were changed also did
-    something before, so that they claim only what is in no layer.
+    What lines do that were added is theirs, in whatever layers it runs: an evaluation, say. Where nothing else differs, all of the
+    difference is: what they take from the cores is in other rows. Lines that were changed also did something before, so that they
+    claim only what is in no layer.
     """
     delta = case.account.wall.delta_ns
     moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * delta > 0]
     amount = sum(row["delta_ns"] for row in moved)
     added = sum(row["delta_ns"] for row in moved if None in (row["a_lines"], row["b_lines"]) and not row["in_model"])
-    claims = evidence.towards(case, amount, case.rows if abs(added) > abs(amount) / 2 else _loop(case))
-    claims = {**claims, **_backward(case, claims)}
+    if _only_added(case) and abs(added) >= _LEAST * abs(delta):
+        claims = evidence.everything(case)
+    else:
+        claims = evidence.towards(case, amount, case.rows if abs(added) > abs(amount) / 2 else _loop(case))
+        claims = {**claims, **_backward(case, claims)}
     if not case.same_framework or compilation(case) or abs(sum(claims.values())) < _LEAST * abs(delta):
         return []
     slow = case.b if delta > 0 else case.a
@@ -65,6 +70,14 @@ def lines(case: Case) -> list[Suspicion]:
             precedence=0,
         )
     ]
+
+
+def _only_added(case: Case) -> bool:
+    """Return whether the sides differ in nothing but lines outside of the model that the slower one has beside all of the other's."""
+    lacking = "a_lines" if case.account.wall.delta_ns > 0 else "b_lines"
+    added = all(row[lacking] is None and not row["in_model"] for row in case.changes)
+    arguments = [program.arguments(side) for side in (case.a, case.b)]
+    return added and arguments[0] == arguments[1] and not evidence.differing(case)
 
 
 def _backward(case: Case, claims: dict[str, float]) -> dict[str, float]:
@@ -126,12 +139,14 @@ def compilation(case: Case) -> list[Suspicion]:
     slow = case.b if more > 0 else case.a
     functions = slow.facts["compiled"].get("functions") or []
     remedies = _TRACE_ONCE if "tensorflow" in str(slow.framework) else _COMPILE_ONCE
-    host = case.rows[case.rows["cell"].str.startswith("(host").fillna(False).to_numpy(bool)]
+    rows = case.rows
+    if abs(amount) < abs(case.account.wall.delta_ns):  # what compiles for longer also keeps cores that others compute on
+        rows = rows[rows["cell"].str.startswith("(host").fillna(False).to_numpy(bool)]
     return [
         Suspicion(
             COMPILED,
             f"{slow.name} compiles functions anew while it steps: {evidence.pair(case, (counts[0], counts[1]))} a step",
-            evidence.towards(case, amount, host),
+            evidence.towards(case, amount, rows),
             "high",
             [*map(_reason, functions[:_MOST_NAMED]), f"Compilation takes {evidence.both_ms(case, *times)} a step."],
             remedies.get(functions[0]["kind"] if functions else "", remedies[""]),
