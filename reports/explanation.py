@@ -118,8 +118,8 @@ def answer(result: Result) -> str:
     if not shown.number(abs(delta)).strip("0.,"):
         return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
     verb = "slower" if delta > 0 else "faster"
-    ends = result.get("wall_interval_ns")
-    if ends and ends[0] <= 0 <= ends[1]:
+    low, high = result.get("wall_interval_ns") or (delta, delta)
+    if low <= 0 <= high:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
         return (
             f"{b} is {verb} than {a} by processor time, by how much is unsure: {_steps(result, shown)}, {much}"

@@ -29,10 +29,12 @@ _OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that
 
 
 def changed(case: Case) -> list[dict[str, Any]]:
-    """Return the changes as plain data, those that move most first: file, a_lines and b_lines ([first, last]; null), line and
-    text (of the statement in them that takes longest, else of the first), within (the classes and functions that it is in),
-    in_model (whether that function says what a model computes), and a_ns, b_ns, delta_ns (per recorded step; null where lines
-    were not timed); words: all that in a sentence's part.
+    """Return the changes as plain data, those that move most first.
+
+    file, a_lines and b_lines ([first, last]; null), line and text (of the statement that takes longest, else the first),
+    within (the classes and functions that it is in), in_model (whether that function says what a model computes), a_ns, b_ns,
+    delta_ns (per recorded step; null where lines were not timed), called_ns (the difference with what the lines call, which
+    timing makes longer), and words: all that in a sentence's part.
     """
     result = program.changes(case)
     times = {"a": _times(case.a), "b": _times(case.b)} if result else {}
@@ -57,9 +59,10 @@ def _row(
     row["in_model"] = bool(row["within"]) and row["within"][-1] in _OF_MODELS
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
-    row["words"] = _words(
-        row, _moved(_both(change, times, "profiled_ns"), own, floor, max(len(change.a[1]), len(change.b[1])) > 1)
-    )
+    a_ns, b_ns = called = _both(change, times, "profiled_ns")
+    row["called_ns"] = None if a_ns is None or b_ns is None else b_ns - a_ns
+    several = max(len(change.a[1]), len(change.b[1])) > 1
+    row["words"] = _words(row, _moved(called, own, floor, several))
     return row
 
 

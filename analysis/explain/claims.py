@@ -127,9 +127,10 @@ def _worth(finding: Finding, account: Account) -> bool:
 def _moves_with_all(finding: Finding, account: Account) -> bool:
     """Return whether a finding's rows of single recordings change by no more than all other rows do: the machine was slower.
 
-    Of recorded differences that decide rows by themselves this is not asked.
+    Of recorded differences that decide rows by themselves this is not asked, nor of what is sure by what was executed.
     """
-    if not account.floor or not finding.granted or finding.suspicion.precedence == 0:
+    suspicion = finding.suspicion
+    if not account.floor or not finding.granted or suspicion.precedence == 0 or suspicion.confidence == "high":
         return False
     rows = account.rows
     granted = pd.Series(finding.granted).abs().reindex(rows.index).fillna(0.0)

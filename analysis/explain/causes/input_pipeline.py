@@ -43,14 +43,15 @@ def rows_of_data(case: Case) -> pd.DataFrame:
 def _hidden_behind(case: Case, rows: pd.DataFrame, b: bool) -> dict[str, float]:
     """Return the claims of rows that are shorter on the slow side because batches were prepared beside them, on other threads.
 
-    Instants in which both run are shared by the partition: what preparing gained there, those rows have lost, and no more.
+    Instants in which both run are shared by the partition: what preparing gained there, those rows lost, all of them together.
     """
-    sign = 1 if b else -1
-    gained = sign * float(rows["delta_ns"][~rows["cell"].str.startswith("(").to_numpy(bool)].sum())
-    if gained <= 0 or not case.same_framework:
-        return {}
+    mine = case.account.of_side("b" if b else "a")
+    beside = mine[mine["row"].isin(rows["row"]) & mine["kind"].notna()]
     others = case.rows[~case.rows["row"].isin(rows["row"]).to_numpy(bool)]
-    return evidence.towards(case, -sign * gained, others)
+    lost = float(others["delta_ns"].sum())
+    if beside.empty or not case.same_framework or (lost >= 0) is b:
+        return {}
+    return evidence.towards(case, lost, others)
 
 
 def waiting_for_data(case: Case) -> list[Suspicion]:
@@ -102,7 +103,7 @@ def _crowding_ns(case: Case) -> float:
     delta = case.account.wall.delta_ns
     if not (more * delta > 0 and used.significant and used.delta_ns * more > 0):
         return 0.0
-    if _python(slow):  # its calls wait for one another, which takes no processor
+    if _python_calls(slow)[1] > abs(more) / 2:  # they wait for one another, which takes no processor
         more = float(np.copysign(min(abs(more), abs(used.delta_ns)), more))
     return more if abs(used.delta_ns) > abs(more) / 2 and abs(more) > _MUCH * abs(delta) else 0.0
 
@@ -136,16 +137,23 @@ def _operators(case: Case, b: bool) -> list[str]:
 
 def _python(side: Side) -> list[str]:
     """Return a sentence on the Python functions that a pipeline of TensorFlow calls, where its operators were recorded."""
-    operators = side.trace.operators
-    calls = operators[operators["name"].astype("string").str.fullmatch(CALLS_PYTHON).fillna(False).to_numpy(bool)]
-    if calls.empty:
+    each, took = _python_calls(side)
+    if not each:
         return []
-    each = evidence.per_step(side, calls)
-    took = each * float((calls["end_ns"] - calls["start_ns"]).mean())
     return [
         f"{side.name}'s pipeline calls Python {each:,.3g} times a step (tf.py_function, tf.numpy_function), {evidence.ms(took)}: "
         "only one of these runs at a time; with TensorFlow's own operators all threads do."
     ]
+
+
+def _python_calls(side: Side) -> tuple[float, float]:
+    """Return how often a step a pipeline of TensorFlow calls Python, and for how long, ns."""
+    operators = side.trace.operators
+    calls = operators[operators["name"].astype("string").str.fullmatch(CALLS_PYTHON).fillna(False).to_numpy(bool)]
+    if calls.empty:
+        return 0.0, 0.0
+    each = evidence.per_step(side, calls)
+    return each, each * float((calls["end_ns"] - calls["start_ns"]).mean())
 
 
 def _workers(case: Case) -> list[str]:

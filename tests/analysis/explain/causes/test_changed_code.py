@@ -7,10 +7,13 @@ from kernelscope.analysis.explain.causes import changed_code
 MS = 1_000_000
 
 
-def line(delta_ns, number=4, before=None, in_model=False):
+def line(delta_ns, number=4, before=None, in_model=False, called_ns=None):
+    """A change of one line. before: its lines in A, which take 2 ms."""
+    a_ns = 2 * MS if before else 0
     words = f"train.py line {number} `x = slow(x)`"
     text = {"file": "train.py", "line": number, "text": "x = slow(x)", "words": words, "in_model": in_model}
-    return {**text, "a_lines": before, "b_lines": [number, number], "a_ns": 0, "b_ns": delta_ns, "delta_ns": delta_ns}
+    times = {"a_ns": a_ns, "b_ns": None if delta_ns is None else a_ns + delta_ns, "delta_ns": delta_ns, "called_ns": called_ns}
+    return {**text, **times, "a_lines": before, "b_lines": [number, number]}
 
 
 ROWS = [
@@ -49,8 +52,13 @@ def test_what_added_lines_run_in_layers_is_theirs(make_case, make_side):
     case = make_case([("conv", "forward", "gemm", 5 * MS, 9 * MS), *ROWS[1:]], make_side("A"), make_side("B"))
     case.changes = [line(6 * MS)]
     [found] = changed_code.lines(case)
-    assert set(found.claims) == {"r1", "r2", "r3"}
-    assert round(sum(found.claims.values())) == 6 * MS
+    assert round(sum(found.claims.values())) == 8 * MS, "nothing else differs: all of it comes of them"
+    case.changes = [line(MS // 10, called_ns=9 * MS)]
+    [found] = changed_code.lines(case)
+    assert round(sum(found.claims.values())) == 8 * MS, "what they call counts"
+    case.changes = [line(6 * MS), line(-2 * MS, number=9, before=[9, 9])]
+    [found] = changed_code.lines(case)
+    assert round(sum(found.claims.values())) == 6 * MS, "another change does something, too"
     case.changes = [line(6 * MS, before=[4, 4])]
     [found] = changed_code.lines(case)
     assert set(found.claims) == {"r2", "r3"}, "a line that was changed ran the layers before, too"
