@@ -7,7 +7,7 @@ EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
 MORE := jax,keras-torch,onednn,onnxruntime,chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs test test-fast lint bench planted pairs scripts sweeps foreign fuzz gpu-check clean
+.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs scripts sweeps foreign fuzz gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,7 +30,11 @@ docs: $(VENV)/.installed ## build the documentation site into out/site, which op
 
 test: $(VENV)/.installed lint ## run all tests, with real frameworks (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
-	$(BIN)/python -m pytest -m 'slow or not slow' -n 2 --dist loadfile --no-loadscope-reorder --durations 40
+	$(BIN)/python -m pytest -m 'not long' -n 2 --dist loadfile --no-loadscope-reorder --durations 40
+
+test-all: $(VENV)/.installed lint ## run what repeats at length what other tests show, too
+	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
+	$(BIN)/python -m pytest -m '' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.installed ## run the tests that need no framework
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

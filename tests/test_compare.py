@@ -38,7 +38,7 @@ def kernelscope(*arguments):
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=900, check=False)
 
 
-@pytest.fixture(scope="module", params=COMPARED)
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=() if name == FIRST else pytest.mark.long) for name in COMPARED])
 def compared(request, tmp_path_factory):
     """One real comparison: (folder, network, mode, what was printed)."""
     network, mode = request.param.split()

@@ -20,7 +20,7 @@ def kernelscope(*arguments):
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=900, check=False)
 
 
-@pytest.fixture(scope="module", params=SIDES)
+@pytest.fixture(scope="module", params=[pytest.param("train", marks=pytest.mark.long), "infer"])
 def compared(request, tmp_path_factory):
     """One real comparison: (folder, mode, compare.json, what was printed)."""
     mode = request.param

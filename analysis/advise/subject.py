@@ -64,8 +64,8 @@ class Subject:
 
     @property
     def unrecorded(self) -> str | None:
-        """Why a recording holds nothing that computes, in words; None where it holds something."""
-        if self.rows["part"].isin([COMPUTE, GRAPH, COMMUNICATION, COPY]).any() or len(self.trace.operators):
+        """Why a recording without steps holds nothing that computes, in words; None for others."""
+        if self.per == STEPS or self.rows["part"].isin([COMPUTE, GRAPH, COMMUNICATION, COPY]).any() or len(self.trace.operators):
             return None
         reasons = self.trace.info.get("unavailable") or {}
         return str(reasons.get("kernels") or "the recording holds no kernels and no operators")

@@ -63,7 +63,7 @@ def assert_input_is_named(a: Path, b: Path) -> list[str]:
     return suspicion.evidence
 
 
-@pytest.mark.parametrize("how", ["loader", "items"])
+@pytest.mark.parametrize("how", ["loader", pytest.param("items", marks=pytest.mark.long)])
 def test_what_a_data_set_computes_is_input(how: str, profiled: Profiled) -> None:
     """By modules and by functions, through a DataLoader and without one."""
     sides = [profiled("pytorch", how, what) for what in ("plain", "transformed")]

@@ -60,7 +60,8 @@ def test_each_step_of_the_layers_pass_has_its_ranges(profiled: Run) -> None:
     others = ranges[ranges["category"] != "step"].merge(own, on="step", suffixes=("", "_own"))
     assert len(others) == (ranges["category"] != "step").sum() > 0
     assert ((others["start_ns_own"] <= others["start_ns"]) & (others["end_ns"] <= others["end_ns_own"])).all()
-    assert others[others["step"].isin(data.measured["step"])].groupby("step").size().nunique() == 1
+    each = others[others["step"].isin(data.measured["step"])].groupby("step").size()
+    assert each.nunique() == ("left_out" not in data.report), "where ranges cost too much, measured steps have none"
 
 
 # --- what ends steps -----------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ print(json.dumps(found))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", [pytest.param(name, marks=pytest.mark.long if "-" in name else ()) for name in FRAMEWORKS])
 def test_programs_compute_the_reference(run_in, framework):
     module, _, backend = framework.partition("-")
     found = run_in(framework, CHECK, module, backend, FRAMEWORKS[framework], *NETWORKS)

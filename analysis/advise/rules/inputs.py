@@ -20,6 +20,7 @@ _REMEDIES = {
     "jax": "prepare the next batch on another thread while the step runs, and jax.device_put it ahead",
     "": "prepare the next batch in other threads or processes while the step runs",
 }
+_MUCH, _BUSY = 0.25, 0.8  # of the step, that such calls take; and of all cores' time, that is used
 _FETCHES = r"(?i)^for .* in |next\(|batch|load|data"
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
@@ -40,7 +41,7 @@ def waiting(subject: Subject) -> list[Advice]:
     saves, estimate = _saved(subject, ns)
     what = "nothing computes" if subject.on_host else "the device idles"
     evidence = [f"While batches are made ready, {what} for {words.share(subject, ns)} {subject.per}."]
-    calls = _python(subject)
+    calls, _ = _python(subject)
     evidence += (
         [f"The pipeline calls Python {words.count(calls)} times a step, and only one of these calls runs at a time."]
         if calls
@@ -65,13 +66,34 @@ def waiting(subject: Subject) -> list[Advice]:
     ]
 
 
-def _python(subject: Subject) -> float:
-    """Return how often a step TensorFlow's pipeline calls Python, by its operators; 0 where it does not, or nothing tells."""
+def crowding(subject: Subject) -> list[Advice]:
+    """The pipeline runs Python beside the step, on cores that the step could use."""
+    calls, ns = _python(subject)
+    if not subject.on_host or not subject.cores or subject.used_ns is None or ns < _MUCH * subject.step_ns:
+        return []
+    if subject.used_ns < _BUSY * subject.cores * subject.step_ns:
+        return []
+    return [
+        Advice(
+            "input pipeline",
+            "the input pipeline runs Python on cores that the step needs",
+            min(ns, subject.step_ns) / subject.cores,
+            f"the time of these calls, one at a time, shared by {subject.cores} cores",
+            [f"The pipeline calls Python {words.count(calls)} times a step, {words.ms(ns)} in all, beside what computes."],
+            IN_PYTHON,
+            words.text(subject, _LINKS),
+        )  # of no rows: it makes all of them longer
+    ]
+
+
+def _python(subject: Subject) -> tuple[float, float]:
+    """Return how often a step TensorFlow's pipeline calls Python, and for how long, ns, by its operators."""
     if not any(kind.startswith("tensorflow") for kind in subject.kinds):
-        return 0.0
+        return 0.0, 0.0
     operators = subject.inside_steps(subject.trace.operators)
-    calls = operators["name"].astype("string").str.fullmatch(CALLS_PYTHON).fillna(False)
-    return float(calls.sum()) / max(int((~subject.trace.steps["warmup"]).sum()), 1)
+    calls = operators[operators["name"].astype("string").str.fullmatch(CALLS_PYTHON).fillna(False).to_numpy(bool)]
+    steps = max(int((~subject.trace.steps["warmup"]).sum()), 1)
+    return len(calls) / steps, float((calls["end_ns"] - calls["start_ns"]).sum()) / steps
 
 
 def _saved(subject: Subject, ns: int) -> tuple[float, str]:
@@ -85,4 +107,4 @@ def _saved(subject: Subject, ns: int) -> tuple[float, str]:
     return min(float(ns), room), estimate
 
 
-RULES: tuple[Rule, ...] = (waiting,)
+RULES: tuple[Rule, ...] = (waiting, crowding)

@@ -52,3 +52,13 @@ def test_python_within_a_pipeline_of_tensorflow():
     assert "tf.numpy_function" in one.remedy
     (plain,) = inputs.waiting(subject((IDLE, FETCHING, None, "data", 4.0)))
     assert "tf.data" in plain.remedy
+
+
+@pytest.mark.parametrize(("used_ms", "saves_ms"), [(19, 4), (12, None)], ids=["busy", "idle cores"])
+def test_python_beside_the_step_takes_its_cores(used_ms, saves_ms):
+    calls = [{"thread": 2, "name": "PyFunc", "start_ns": place * MS, "end_ns": (place + 1) * MS} for place in range(8)]
+    made = subject((COMPUTE, None, None, "forward", 10.0), operators=calls)
+    made.facts["machine"] = {"allowed_threads": 2}
+    made.used_ns = used_ms * MS
+    found = inputs.crowding(made)
+    assert [one.saves_ns for one in found] == ([] if saves_ms is None else [saves_ms * MS])

@@ -343,7 +343,7 @@ def test_a_recording_of_work_is_no_start_up():
 
 
 def test_a_recording_of_nothing_that_computes_gets_no_advice():
-    result = advised(Within("load", (Host(5000),)), Host(4000))
+    result = advised(Within("load", (Host(5000),)), Host(4000), marked=False)
     assert result["advice"] == []
     assert result["unrecorded"] == "the recording holds no kernels and no operators"
     assert answer(result).endswith("says nothing of what computes: the recording holds no kernels and no operators.")

@@ -110,7 +110,7 @@ def test_a_longer_run_has_other_values_of_the_same_options(scripts: dict[str, Mo
     assert program.longer_command() == ("{python}", "reinforce.py", "--max-episodes", "10000", "--gamma", "0")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["actor_critic.py"])  # the others take longer to fetch than CI may take
 def test_a_program_of_a_package(scripts: dict[str, ModuleType], tmp_path: Path, name: str) -> None:
     """Its outputs are as without us, and it is known where its steps' time went."""

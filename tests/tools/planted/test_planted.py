@@ -77,7 +77,7 @@ def test_every_plant_has_its_files_and_its_own_folder(script):
     assert not any(plant.causes for plant in script.plants.CONTROLS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_plant_is_recorded_and_judged_end_to_end(tmp_path):
     command = [sys.executable, FOLDER / "run.py", "--only", "manual activation", "--repeats", "1", "--output", tmp_path]
     subprocess.run([*command, "--table", tmp_path / "table.md"], capture_output=True, text=True, timeout=600, check=False)
