@@ -106,6 +106,14 @@ def profiled(pytorch_run: Callable[[Path, int], Run]) -> Run:
     return pytorch_run(SCRIPT, 10)
 
 
+def _layers_pass(run: Run) -> Any:
+    """Return the layers pass; skip where the machine was so busy that a range cost more than all of them may."""
+    [layers] = run.passes("layers")
+    if layers.report["left_out"]["phases"] is False:
+        pytest.skip("the machine was too busy for any range in measured steps")
+    return layers
+
+
 def _ranges(run: Run) -> Any:
     trace = run.layers_trace()
     assert trace is not None
@@ -120,7 +128,7 @@ def _began(trace: Any) -> int:
 
 @pytest.mark.slow
 def test_measured_steps_have_the_ranges_that_were_kept_and_no_others(profiled: Run) -> None:
-    [layers] = profiled.passes("layers")
+    layers = _layers_pass(profiled)
     left_out, ranges = layers.report["left_out"], _ranges(profiled)
     for way in ("forward", "backward"):
         found = {budget.call_of(name) for name in ranges[ranges["phase"] == way]["layer"].dropna().unique()}
@@ -141,10 +149,9 @@ def test_the_kernels_pass_has_all_layers(profiled: Run) -> None:
 @pytest.mark.slow
 def test_explain_takes_layers_that_hold_each_other_as_one(profiled: Run) -> None:
     """The layers pass says what a group of layers takes; the account's rows are of single layers and add up to the clean step."""
-    side = load(profiled.path)
+    layers, side = _layers_pass(profiled), load(profiled.path)
     assert side.layers_ns is not None
     groups = side.grouped["forward"]
-    [layers] = profiled.passes("layers")
     for layer, holders in layers.report["left_out"]["layers"]["forward"].items():
         assert {groups[layer]} == {groups.get(holder, holder) for holder in holders if holder is not None} or None in holders
     mean = layers.measured["end_ns"].sub(layers.measured["start_ns"]).mean()
