@@ -393,7 +393,8 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         said = {row.get(first[0]), *named, "(unattributed)", "none", None}
         details = [printable(row[key], 160) for key in beneath if row.get(key) not in said]
         name = Text(" ".join(named), style="bold")
-        name.append("".join(["\n", " · ".join(details)] if details else []), style="not bold dim")
+        if details:
+            name.append("\n" + " · ".join(details), style="not bold dim")
         numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
         time = units.in_unit(content.row_ns(row), unit, decimals)
         each = [content.execution(row, key) if key == content.RATE else units.in_unit(row.get(key), of_one, 1) for key in single]

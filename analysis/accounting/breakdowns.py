@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import kernel_summary
 from kernelscope.analysis.accounting import partition as parts
-from kernelscope.analysis.accounting.cell_labels import CellLabels, Texts
+from kernelscope.analysis.accounting.cell_labels import KERNELS, CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.errors import EvidenceError
@@ -46,7 +46,6 @@ BY = {
     "line": ("file", "function", "line", "text"),
 }
 
-KERNELS = ("kernel", "layer-kernel")  # rows of kernels, the latter one for each layer and phase that a kernel is in
 TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
 
 
@@ -110,6 +109,7 @@ def _each(
     result: dict[str, Breakdown | Made | str] = {}
     partition: parts.Partition | None = None
     labels: CellLabels | None = None
+    executed: _Executed | None = None
     for by in wanted:
         try:
             if by == "layer-kernel" and trace.kernels[["layer", "phase"]].isna().all(axis=None):
@@ -122,7 +122,8 @@ def _each(
                 partition = partition or parts.partition(trace)
                 labels = labels or CellLabels(partition.everything)
                 if by in KERNELS:
-                    result[by] = _with_executions(of_cells(partition, by, trace.info, labels), trace)
+                    executed = executed or _executed(trace)
+                    result[by] = _with_executions(of_cells(partition, by, trace.info, labels), executed)
                 else:
                     result[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)
         except EvidenceError as error:
@@ -137,20 +138,35 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: 
     return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
 
 
-def _with_executions(breakdown: Breakdown, trace: Trace) -> Breakdown:
-    """Return a breakdown of this trace with mean_ns, median_ns, min_ns and max_ns of the single executions of a row's kernels.
+class _Executed(NamedTuple):
+    """Each row of kernels. labels: of the distinct cells that count them; number: which of these. flops: NaN is unknown."""
+
+    labels: CellLabels
+    number: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    duration_ns: npt.NDArray[np.int64]
+    flops: npt.NDArray[np.float64]
+
+
+def _executed(trace: Trace) -> _Executed:
+    keys, count, duration = parts.executions(trace)
+    number, first = parts.numbered(keys[[key for key in parts.KEYS if key != "method"]])
+    flops = work.of_kernels(trace)["flops"].to_numpy(float, na_value=np.nan)
+    return _Executed(CellLabels(keys.iloc[first]), number, count, duration, flops)
+
+
+def _with_executions(breakdown: Breakdown, executed: _Executed) -> Breakdown:
+    """Return a breakdown with mean_ns, median_ns, min_ns and max_ns of the single executions of a row's kernels.
 
     They are null in rows that are no kernels; where a source gives totals, all but the mean. gflops_per_s: operations (see
     kernels.work) over the durations of the executions whose operations are known; null where none are.
     """
-    keys, count, duration = parts.executions(trace)
-    number, first = parts.numbered(keys[[key for key in parts.KEYS if key != "method"]])
     by = breakdown.by
-    names, group = CellLabels(keys.iloc[first]).numbered(by, BY[by])
-    row = pd.Series(np.array(group, dtype=np.int64)[number], name="row")
-    single = kernel_summary.executions([row], pd.Series(count), pd.Series(duration), ("median", "min", "max"))
-    flops = work.of_kernels(trace)["flops"].to_numpy(float, na_value=np.nan)
-    rates = _rates(row, flops, duration)
+    names, group = executed.labels.numbered(by, BY[by])
+    row = pd.Series(np.array(group, dtype=np.int64)[executed.number], name="row")
+    count, duration = pd.Series(executed.counts), pd.Series(executed.duration_ns)
+    single = kernel_summary.executions([row], count, duration, ("median", "min", "max"))
+    rates = _rates(row, executed.flops, executed.duration_ns)
     table = breakdown.table.copy(deep=False)
     # pandas takes None here, its stubs do not know it
     given = [table[key].to_numpy(dtype=object, na_value=None).tolist() for key in BY[by]]  # type: ignore[call-overload]

@@ -17,6 +17,7 @@ from kernelscope.analysis.trace import METHODS
 
 # Not layers, but known parts of a step: they are named in the layer column in brackets
 _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
+KERNELS = ("kernel", "layer-kernel")  # tables of kernels, the latter by layer and phase, too
 _COMMUNICATION = "communication"  # a kind of kernel: what several devices exchange is no layer's
 BETWEEN_LAYERS = "(between layers)"
 PYTHON = "(python)"
@@ -50,11 +51,11 @@ class CellLabels:
             return self.layers
         if key == "cause":
             return [COMPUTING if text is None else text for text in own]
-        if key == "kind" and by in ("kind", "kernel", "layer-kernel"):
+        if key == "kind" and by in ("kind", *KERNELS):
             return self.kinds
         if key == "phase" and by == "kernel":  # a kernel is one row, whichever phases it is in; but what is in no step is apart
             return [text if text == parts.OUTSIDE_OF_STEPS else None for text in own]
-        if key in by.split("-") and key in ("kernel", "operator"):
+        if (key == "kernel" and by in KERNELS) or (key == by == "operator"):
             return [kind if text is None else text for text, kind in zip(own, self.kinds, strict=True)]
         if key == "range":
             return [self._without_range if text is None else text for text in own]
@@ -101,7 +102,7 @@ class CellLabels:
         if by in ("layer", "operator", "range"):
             return _flags([text not in NO_LAYER for text in self.layers])
         explained = _flags([text not in _UNEXPLAINED for text in self._texts("cause")])
-        if by in ("kind", "kernel", "layer-kernel"):
+        if by in ("kind", *KERNELS):
             return explained & _flags([text != "unknown" for text in self._texts("kind")])
         return explained & _flags([text is not None for text in self._texts("phase")]) if by == "phase" else explained
 

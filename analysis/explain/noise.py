@@ -121,10 +121,25 @@ def processor(a: Side, b: Side) -> Wall | None:
 
 def _spins(side: Side) -> bool:
     """Return whether several threads are busy all of a step: they spin while they wait."""
-    steps = pd.concat(side.clean, ignore_index=True)
-    wall = float((steps["end_ns"] - steps["start_ns"]).mean())
-    busy_threads = float((steps["user_ns"] + steps["system_ns"]).mean()) / max(wall, 1.0)
-    return busy_threads >= 2 * SPINNING and busy_threads >= SPINNING * round(busy_threads)
+    threads = busy_cores(side) or 0.0
+    return threads >= 2 * SPINNING and threads >= SPINNING * round(threads)
+
+
+def clean_mean(side: Side, *columns: str) -> float | None:
+    """Return the mean per step of the sum of `columns` over the clean steps of all restarts; None where unknown."""
+    steps = [steps[list(columns)].sum(axis=1, min_count=len(columns)) for steps in side.clean]
+    values = pd.concat(steps).dropna() if steps else pd.Series(dtype=float)
+    return float(values.mean()) if len(values) else None
+
+
+def busy_cores(side: Side) -> float | None:
+    """Return how many cores the process kept busy in its clean steps on average: processor time over wall time."""
+    used = clean_mean(side, "user_ns", "system_ns")
+    wall = [steps["end_ns"] - steps["start_ns"] for steps in side.clean]
+    if used is None or not wall:
+        return None
+    mean = float(pd.concat(wall).mean())
+    return used / mean if mean > 0 else None
 
 
 def _used(steps: pd.DataFrame) -> pd.Series[float] | None:

@@ -7,7 +7,7 @@ from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.explain.causes.input_pipeline import CALLS_PYTHON, IN_PYTHON
+from kernelscope.analysis.explain.causes.input_pipeline import IN_PYTHON, python_calls
 
 _TF_DATA = "build the pipeline with tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)"
 _REMEDIES = {
@@ -41,7 +41,7 @@ def waiting(subject: Subject) -> list[Advice]:
     saves, estimate = _saved(subject, ns)
     what = "nothing computes" if subject.on_host else "the device idles"
     evidence = [f"While batches are made ready, {what} for {words.share(subject, ns)} {subject.per}."]
-    calls, _ = _python(subject)
+    calls, _ = python_calls(subject.trace)
     evidence += (
         [f"The pipeline calls Python {words.count(calls)} times a step, and only one of these calls runs at a time."]
         if calls
@@ -68,7 +68,7 @@ def waiting(subject: Subject) -> list[Advice]:
 
 def crowding(subject: Subject) -> list[Advice]:
     """The pipeline runs Python beside the step, on cores that the step could use."""
-    calls, ns = _python(subject)
+    calls, ns = python_calls(subject.trace)
     if not subject.on_host or not subject.cores or subject.used_ns is None or ns < _MUCH * subject.step_ns:
         return []
     if subject.used_ns < _BUSY * subject.cores * subject.step_ns:
@@ -84,16 +84,6 @@ def crowding(subject: Subject) -> list[Advice]:
             words.text(subject, _LINKS),
         )  # of no rows: it makes all of them longer
     ]
-
-
-def _python(subject: Subject) -> tuple[float, float]:
-    """Return how often a step TensorFlow's pipeline calls Python, and for how long, ns, by its operators."""
-    if not any(kind.startswith("tensorflow") for kind in subject.kinds):
-        return 0.0, 0.0
-    operators = subject.inside_steps(subject.trace.operators)
-    calls = operators[operators["name"].astype("string").str.fullmatch(CALLS_PYTHON).fillna(False).to_numpy(bool)]
-    steps = max(int((~subject.trace.steps["warmup"]).sum()), 1)
-    return len(calls) / steps, float((calls["end_ns"] - calls["start_ns"]).sum()) / steps
 
 
 def _saved(subject: Subject, ns: int) -> tuple[float, str]:

@@ -75,7 +75,7 @@ def recorded(case: Case) -> list[Suspicion]:
 
 def _operators(case: Case) -> str | None:
     """Return in words how many operators a step has on both sides, where it was recorded."""
-    counts = evidence.both(case, lambda side: evidence.per_step(side, side.trace.operators))
+    counts = evidence.both(case, lambda side: evidence.per_step(side.trace, side.trace.operators))
     return f"Operators per step: {evidence.pair(case, counts)}." if all(counts) else None
 
 
@@ -83,10 +83,10 @@ def _compiled_calls(side: Side) -> float | None:
     """Return how many compiled functions a step calls, where a trace shows it: ranges of two frameworks, PyTorch's regions."""
     trace = side.trace
     if side.framework in ("tensorflow", "jax"):
-        return evidence.per_step(side, trace.ranges[trace.ranges["name"] == "call"]) if len(trace.ranges) else None
+        return evidence.per_step(side.trace, trace.ranges[trace.ranges["name"] == "call"]) if len(trace.ranges) else None
     if side.framework == "pytorch" and len(trace.operators):
         compiled = trace.operators["name"].astype("string").str.startswith(_COMPILED).fillna(False)
-        return evidence.per_step(side, trace.operators[compiled.to_numpy(bool)])
+        return evidence.per_step(side.trace, trace.operators[compiled.to_numpy(bool)])
     return None
 
 
@@ -96,7 +96,7 @@ def _one_by_one(side: Side) -> float | None:
     if side.framework != "jax" or operators.empty:
         return None
     eager = (operators["layer"] == jax.EAGER) | (operators["attribution"] == jax.CALLED)
-    return evidence.per_step(side, operators[eager.to_numpy(bool)])
+    return evidence.per_step(side.trace, operators[eager.to_numpy(bool)])
 
 
 def seen(case: Case) -> list[Suspicion]:

@@ -11,6 +11,9 @@ from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.statistics import interval
 from kernelscope.analysis.explain import noise
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Case, Side
+from kernelscope.analysis.explain.noise import busy_cores as busy_cores
+from kernelscope.analysis.explain.noise import clean_mean as clean_mean
+from kernelscope.analysis.trace import Trace
 
 # A cause that makes less than this share of the slower step is not worth a line, and smaller than what machines drift.
 LEAST_SHARE = 0.02
@@ -208,26 +211,9 @@ def known(values: Values) -> tuple[float, float] | None:
 # --- what the clean pass and the samples tell -------------------------------------------------------------------------------
 
 
-def clean_mean(side: Side, *columns: str) -> float | None:
-    """Return the mean per step of the sum of `columns` over the clean steps of all restarts; None where unknown."""
-    steps = [steps[list(columns)].sum(axis=1, min_count=len(columns)) for steps in side.clean]
-    values = pd.concat(steps).dropna() if steps else pd.Series(dtype=float)
-    return float(values.mean()) if len(values) else None
-
-
-def busy_cores(side: Side) -> float | None:
-    """Return how many cores the process kept busy in its clean steps on average: processor time over wall time."""
-    used = clean_mean(side, "user_ns", "system_ns")
-    wall = [steps["end_ns"] - steps["start_ns"] for steps in side.clean]
-    if used is None or not wall:
-        return None
-    mean = float(pd.concat(wall).mean())
-    return used / mean if mean > 0 else None
-
-
-def per_step(side: Side, table: pd.DataFrame) -> float:
+def per_step(trace: Trace, table: pd.DataFrame) -> float:
     """Return how many of a timed table's rows began in a measured step, per step; a capture without steps counts as one."""
-    steps = side.trace.steps[~side.trace.steps["warmup"]]
+    steps = trace.steps[~trace.steps["warmup"]]
     if steps.empty:
         return float(len(table))
     start, begins = steps["start_ns"].min(), table["start_ns"]

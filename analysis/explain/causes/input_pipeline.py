@@ -9,12 +9,13 @@ from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
+from kernelscope.analysis.trace import Trace
 
 CAUSE = "input pipeline"
 _FULL = 0.65  # of the cores busy on average: then what runs beside the step often takes its cores
 _MUCH = 0.5  # of the difference of the steps, that preparing batches must take more beside them to be why
 MOST_NAMED = 3  # operators of the input pipeline that a sentence lists
-CALLS_PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow
+_CALLS_PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow
 IN_PYTHON = (
     "replace tf.numpy_function and tf.py_function by TensorFlow's own operators, which all threads run at once; or prepare the "
     "data once, ahead of training"
@@ -103,7 +104,7 @@ def _crowding_ns(case: Case) -> float:
     delta = case.account.wall.delta_ns
     if not (more * delta > 0 and used.significant and used.delta_ns * more > 0):
         return 0.0
-    if _python_calls(slow)[1] > abs(more) / 2:  # they wait for one another, which takes no processor
+    if python_calls(slow.trace)[1] > abs(more) / 2:  # they wait for one another, which takes no processor
         more = float(np.copysign(min(abs(more), abs(used.delta_ns)), more))
     return more if abs(used.delta_ns) > abs(more) / 2 and abs(more) > _MUCH * abs(delta) else 0.0
 
@@ -114,7 +115,7 @@ def _beside_ns(side: Side) -> float:
     mine = table[(table["phase"].astype("string") == "data").fillna(False).to_numpy(bool)].sort_values(["thread", "start_ns"])
     ended = mine.groupby("thread", sort=False)["end_ns"].cummax().groupby(mine["thread"], sort=False).shift()
     outer = mine[(ended.isna() | (mine["start_ns"] >= ended)).to_numpy(bool)]
-    return evidence.per_step(side, outer) * float((outer["end_ns"] - outer["start_ns"]).mean()) if len(outer) else 0.0
+    return evidence.per_step(side.trace, outer) * float((outer["end_ns"] - outer["start_ns"]).mean()) if len(outer) else 0.0
 
 
 def _slowed(case: Case) -> pd.DataFrame:
@@ -137,7 +138,7 @@ def _operators(case: Case, b: bool) -> list[str]:
 
 def _python(side: Side) -> list[str]:
     """Return a sentence on the Python functions that a pipeline of TensorFlow calls, where its operators were recorded."""
-    each, took = _python_calls(side)
+    each, took = python_calls(side.trace)
     if not each:
         return []
     return [
@@ -146,13 +147,13 @@ def _python(side: Side) -> list[str]:
     ]
 
 
-def _python_calls(side: Side) -> tuple[float, float]:
+def python_calls(trace: Trace) -> tuple[float, float]:
     """Return how often a step a pipeline of TensorFlow calls Python, and for how long, ns."""
-    operators = side.trace.operators
-    calls = operators[operators["name"].astype("string").str.fullmatch(CALLS_PYTHON).fillna(False).to_numpy(bool)]
+    operators = trace.operators
+    calls = operators[operators["name"].astype("string").str.fullmatch(_CALLS_PYTHON).fillna(False).to_numpy(bool)]
     if calls.empty:
         return 0.0, 0.0
-    each = evidence.per_step(side, calls)
+    each = evidence.per_step(trace, calls)
     return each, each * float((calls["end_ns"] - calls["start_ns"]).mean())
 
 

@@ -26,7 +26,7 @@ _REMEDIES = {
 def _kernels(side: Side) -> tuple[float, float | None]:
     """Return how many kernels a step runs, and their mean duration in ns."""
     kernels = side.trace.kernels[(side.trace.kernels["device"] != "cpu").to_numpy(bool)]
-    count = evidence.per_step(side, kernels[kernels["start_ns"].notna().to_numpy(bool)])
+    count = evidence.per_step(side.trace, kernels[kernels["start_ns"].notna().to_numpy(bool)])
     return count, float(kernels["duration_ns"].mean()) if len(kernels) else None
 
 
@@ -35,7 +35,7 @@ def _started(side: Side) -> float:
     calls = side.trace.calls
     names = [name for name in calls["name"].cat.categories if api.launches_kernels(name)]
     launching = calls[calls["name"].isin(names).to_numpy(bool)]
-    return evidence.per_step(side, launching if len(launching) else side.trace.operators)
+    return evidence.per_step(side.trace, launching if len(launching) else side.trace.operators)
 
 
 def _gaps(case: Case) -> pd.DataFrame:

@@ -96,7 +96,7 @@ def _allocations(side: Side) -> float | None:
     if calls.empty:
         return None
     mine = calls["name"].astype("string").str.contains(_ALLOCATING, case=False).fillna(False).to_numpy(bool)
-    return evidence.per_step(side, calls[mine])
+    return evidence.per_step(side.trace, calls[mine])
 
 
 def allocator(case: Case) -> list[Suspicion]:

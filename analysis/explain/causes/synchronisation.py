@@ -31,11 +31,11 @@ def _waits(side: Side) -> float | None:
     trace = side.trace
     if len(trace.calls):
         names = [name for name in trace.calls["name"].cat.categories if _WAITING.search(name)]
-        return evidence.per_step(side, trace.calls[trace.calls["name"].isin(names).to_numpy(bool)])
+        return evidence.per_step(side.trace, trace.calls[trace.calls["name"].isin(names).to_numpy(bool)])
     if len(trace.syncs):
-        return evidence.per_step(side, trace.syncs)
+        return evidence.per_step(side.trace, trace.syncs)
     if len(trace.ranges):
-        return evidence.per_step(side, trace.ranges[(trace.ranges["category"] == "sync").to_numpy(bool)])
+        return evidence.per_step(side.trace, trace.ranges[(trace.ranges["category"] == "sync").to_numpy(bool)])
     return None
 
 
@@ -44,8 +44,8 @@ def _launches(side: Side) -> float | None:
     trace = side.trace
     if len(trace.calls):
         names = [name for name in trace.calls["name"].cat.categories if api.launches_kernels(name)]
-        return evidence.per_step(side, trace.calls[trace.calls["name"].isin(names).to_numpy(bool)])
-    return evidence.per_step(side, trace.operators[trace.operators["scope"].notna() | trace.operators["layer"].notna()])
+        return evidence.per_step(side.trace, trace.calls[trace.calls["name"].isin(names).to_numpy(bool)])
+    return evidence.per_step(side.trace, trace.operators[trace.operators["scope"].notna() | trace.operators["layer"].notna()])
 
 
 def waits(case: Case) -> list[Suspicion]:
@@ -86,7 +86,7 @@ def _reading(case: Case) -> list[str]:
     counts = []
     for side in (case.a, case.b):
         operators = side.trace.operators
-        counts.append(evidence.per_step(side, operators[operators["name"].isin(_READING).to_numpy(bool)]))
+        counts.append(evidence.per_step(side.trace, operators[operators["name"].isin(_READING).to_numpy(bool)]))
     if abs(counts[1] - counts[0]) < MORE_WAITS:
         return []
     return [f"Operators that read values (aten::item and the like) per step: {evidence.pair(case, (counts[0], counts[1]))}."]

@@ -38,7 +38,7 @@ _CALL_VERSION = r"_v\d+$"
 _LOSSES = re.compile(
     r"(Not all [\w ]{1,40} events might have been collected|[\w ]{1,40} profiling might have not been started correctly)"
 )
-_NOT_STARTED = re.compile("CUDA profiling might have not been started correctly")
+_NOT_STARTED = "CUDA profiling might have not been started correctly"
 _AGAIN = "let the program end by itself, and record with a version of nsys that knows the driver's CUDA (`nsys status -e`)"
 _LOST = re.compile(r"\b(lost|dropp(?:ed|ing)|discarded|overflow(?:ed)?|out of memory|incomplete|truncated)\b", re.IGNORECASE)
 _FRAMEWORKS = {"at::native::": "pytorch", "tensorflow::": "tensorflow", "mxnet::": "mxnet", "Microsoft::MSR::CNTK": "cntk"}
@@ -348,7 +348,7 @@ def _info(capture: _Capture, form: str, result: trace.Trace) -> dict[str, Any]:
         if not len(getattr(result, what)) or (what == "calls" and not _rows_of(result.calls["api"], ("runtime", "driver"))):
             state = "is empty" if capture.tables.columns(table) else "does not exist"
             unavailable[what] = f"the capture holds no {how} (table {table} {state})"
-    failed = next((text for text in capture.diagnostics if _NOT_STARTED.search(text)), None)
+    failed = next((text for text in capture.diagnostics if _NOT_STARTED in text), None)
     if failed and "kernels" in unavailable:
         unavailable["kernels"] = f"the capture holds no CUDA kernels ({failed}); {_AGAIN}"
     info["unavailable"] = unavailable
