@@ -61,7 +61,8 @@ def test_each_step_of_the_layers_pass_has_its_ranges(profiled: Run) -> None:
     assert len(others) == (ranges["category"] != "step").sum() > 0
     assert ((others["start_ns_own"] <= others["start_ns"]) & (others["end_ns"] <= others["end_ns_own"])).all()
     each = others[others["step"].isin(data.measured["step"])].groupby("step").size()
-    assert each.nunique() == ("left_out" not in data.report), "where ranges cost too much, measured steps have none"
+    left_out = data.report.get("left_out")  # where ranges cost too much, on a busy machine
+    assert each.nunique() == (left_out is None or left_out["phases"]), "measured steps have the same ranges, or none"
 
 
 # --- what ends steps -----------------------------------------------------------------------------------------------------------
