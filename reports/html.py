@@ -111,7 +111,6 @@ def _page(template: str, context: Mapping[str, Any]) -> str:
     return environment.get_template(template).render(
         **{"interactive": [], "advised": None, **context},
         scripts=interactive.scripts(context.get("interactive", [])),
-        library=interactive.LIBRARY,
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
     )
 

@@ -1,7 +1,8 @@
 """Parts of a page that a reader moves about in: what they are, and the scripts and data that the page holds for them.
 
 A part is drawn by `templates/<kind>.js`, which puts a function into `kernelscope.charts`; `templates/interactive.js` unpacks the
-data and calls it. Apache ECharts (templates/vendor) is in a page only where it has such parts. Nothing is asked of a network.
+data and calls it. Apache ECharts (templates/vendor) is in a page only where it has such parts; TanStack Table, which tables.js builds
+on, is in every page. Nothing is asked of a network.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
-LIBRARY = "Apache ECharts 6.1.0 (Apache License 2.0)"
+TABLES, CHARTS = "vendor/table-core.min.js", "vendor/echarts.min.js"
+LIBRARIES = {TABLES: "TanStack Table 8.21.3 (MIT License)", CHARTS: "Apache ECharts 6.1.0 (Apache License 2.0)"}
 _PACK = 20_000  # characters of JSON from which on it is packed
 # so that no text ends the element that the data stands in, or begins another
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -59,21 +61,26 @@ class Interactive:
 
 @dataclass(frozen=True)
 class Script:
-    """A script of ours for a page; digest: its SHA-256 in base64, by which the page's policy allows it."""
+    """A script of a page.
+
+    digest: its SHA-256 in base64, by which the page's policy allows it. library: name, version and licence where others wrote it.
+    """
 
     text: Markup
     digest: str
+    library: str | None = None
 
 
 def scripts(parts: Sequence[Interactive]) -> list[Script]:
     """Return the scripts of a page in their order: tables first; what its interactive parts need only where it has some."""
     kinds = list(dict.fromkeys(part.kind for part in parts if part.data))
-    names = ["tables.js"]
+    names = [TABLES, "tables.js"]
     if kinds:
-        names += ["vendor/echarts.min.js", "interactive.js", *(f"{kind}.js" for kind in kinds)]
-    return [_script(TEMPLATES / name) for name in names]
+        names += [CHARTS, "interactive.js", *(f"{kind}.js" for kind in kinds)]
+    return [_script(name) for name in names]
 
 
-def _script(path: Path) -> Script:
-    text = path.read_text(encoding="utf8")
-    return Script(Markup(text), base64.b64encode(hashlib.sha256(text.encode()).digest()).decode())  # noqa: S704 (ships with us)
+def _script(name: str) -> Script:
+    text = (TEMPLATES / name).read_text(encoding="utf8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return Script(Markup(text), digest, LIBRARIES.get(name))  # noqa: S704 (ships with us)

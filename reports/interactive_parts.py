@@ -15,11 +15,13 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.timeline import over_time
 from kernelscope.analysis.timeline.flame import flame
 from kernelscope.analysis.timeline.lanes import timeline
+from kernelscope.analysis.timeline.memory import memory_over_time
 from kernelscope.analysis.trace import Trace
 from kernelscope.reports import flame as flames
 from kernelscope.reports import over_time as lines
 from kernelscope.reports import timeline as timelines
 from kernelscope.reports.interactive import Interactive
+from kernelscope.reports.memory import memory as memory_part
 from kernelscope.reports.roofline import roofline as roofline_part
 
 Source = TypeVar("Source")
@@ -40,24 +42,26 @@ def beside(result: Mapping[str, Any], folder: Path, known: Known) -> list[Intera
 
 def of_capture(name: str, trace: Trace) -> list[Interactive]:
     """Return the parts of an imported capture."""
-
-    parts = _of_traces([(name, trace)])
+    parts = [*_of_traces([(name, trace)]), *_memory([(name, trace)])]
     sampled = len(trace.samples) or len(trace.memory)
     return [*parts, *lines.over_time(_sides([(name, trace)], over_time.of_trace))] if sampled else parts
 
 
 def _of_runs(runs: Sequence[tuple[str, Run | str]], known: Known) -> list[Interactive]:
-
     traces = [(name, run if isinstance(run, str) else _tried(type(run).trace, run)) for name, run in runs]
     both = [(run, trace) for (_, run), (_, trace) in zip(runs, traces, strict=True)]
     sampled = [run if isinstance(run, str) else over_time.of_run(run, trace) for run, trace in both]
     names = [name for name, _ in runs]
-    return [*_of_traces(traces), *_rooflines(names, both, known), *lines.over_time(list(zip(names, sampled, strict=True)))]
+    parts = [*_of_traces(traces), *_memory(traces), *_rooflines(names, both, known)]
+    return [*parts, *lines.over_time(list(zip(names, sampled, strict=True)))]
+
+
+def _memory(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
+    return memory_part(_sides(traces, memory_over_time))
 
 
 def _rooflines(names: Sequence[str], both: Sequence[tuple[Run | str, Trace | str]], known: Known) -> list[Interactive]:
     """Return the rooflines of runs of which one has ceilings; nothing where none has."""
-
     if not any(has_ceilings(run) for run, _ in both if not isinstance(run, str)):
         return []
     made = [_tried(partial(_roofline, known), pair) for pair in both]
@@ -71,7 +75,6 @@ def has_ceilings(run: Run) -> bool:
 
 
 def _roofline(known: Known, pair: tuple[Run | str, Trace | str]) -> dict[str, Any]:
-
     run, trace = pair
     if isinstance(run, str) or isinstance(trace, str):
         raise EvidenceError(run if isinstance(run, str) else str(trace))
@@ -80,14 +83,12 @@ def _roofline(known: Known, pair: tuple[Run | str, Trace | str]) -> dict[str, An
 
 
 def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
-
     drawn = partial(timeline, whole=len(traces) == 1)  # several are aligned at their steps
     return [timelines.timeline(_sides(traces, drawn)), flames.flame(_sides(traces, flame))]
 
 
 def _run(folder: Path, name: str) -> Run:
     """Open a run folder beside a comparison; raise EvidenceError where there is none."""
-
     # compare.json may be somebody else's: no name in it leads out of its folder
     if Path(name).name != name or kind_of(folder / name) is not Kind.RUN:
         raise EvidenceError("its run folder is not beside the comparison")
@@ -100,7 +101,6 @@ def _sides(sources: Sequence[tuple[str, Source | str]], make: Callable[[Source],
 
 def _tried(make: Callable[[Source], Made], source: Source) -> Made | str:
     """Return what `make` makes of a source, or why the evidence does not allow it."""
-
     try:
         return make(source)
     except EvidenceError as error:

@@ -15,6 +15,7 @@ What was there before the recording (weights, mostly) is the allocator's own cou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -72,12 +73,8 @@ def kinds(trace: Trace) -> pd.DataFrame:
     Needs addresses (PyTorch 1.12 and later); empty where the source has none.
     """
     columns = ["device", "kind", "bytes", "blocks"]
-    events = trace.memory[trace.memory["address"].notna()].sort_values("time_ns", kind="stable")
     rows: list[dict[str, Any]] = []
-    for device, mine in events.groupby("device", observed=True, sort=True):
-        blocks = _blocks(mine)
-        blocks["kind"] = _kinds(blocks, trace)
-        counted = mine["allocated_bytes"].fillna(mine["bytes"].cumsum()).to_numpy(np.int64)
+    for device, _, counted, blocks in by_device(trace):
         at = int(counted.argmax())
         live = blocks[(blocks["taken"] <= at) & (blocks["given"] > at)]
         sums = live.groupby("kind")["bytes"].agg(["sum", "size"])
@@ -87,6 +84,22 @@ def kinds(trace: Trace) -> pd.DataFrame:
             rows.append({"device": device, "kind": BEFORE, "bytes": rest, "blocks": None})
     result = pd.DataFrame(rows, columns=columns).astype({"blocks": "Int64"})
     return result.sort_values(["device", "bytes"], ascending=[True, False], kind="stable").reset_index(drop=True)
+
+
+def by_device(trace: Trace) -> Iterator[tuple[str, Int, Int, pd.DataFrame]]:
+    """Yield of each device whose allocations have addresses: its name, its events' times, what was allocated after each, its blocks.
+
+    Blocks: bytes, kind, layer (of the innermost operator around, else null), and `taken` and `given`, the numbers of the events that
+    took it and gave it back; of what was kept, the number of events.
+    """
+    events = trace.memory[trace.memory["address"].notna()].sort_values("time_ns", kind="stable")
+    for device, mine in events.groupby("device", observed=True, sort=True):
+        blocks = _blocks(mine)
+        operator = _operator_of(trace, blocks)
+        layers = np.append(trace.operators["layer"].to_numpy(object), None)  # the last is that of no operator, -1
+        counted = mine["allocated_bytes"].fillna(mine["bytes"].cumsum()).to_numpy(np.int64)
+        blocks = blocks.assign(kind=_kinds(blocks, trace, operator), layer=layers[operator])
+        yield str(device), mine["time_ns"].to_numpy(np.int64), counted, blocks
 
 
 def _blocks(events: pd.DataFrame) -> pd.DataFrame:
@@ -114,9 +127,8 @@ def _operator_of(trace: Trace, events: pd.DataFrame) -> Int:
     return intervals.innermost(*intervals.spans(trace.operators), intervals.whole(events["thread"]), at)
 
 
-def _kinds(blocks: pd.DataFrame, trace: Trace) -> npt.NDArray[np.object_]:
-    """Return what each block was for (see the module's documentation)."""
-    row = _operator_of(trace, blocks)
+def _kinds(blocks: pd.DataFrame, trace: Trace, row: Int) -> npt.NDArray[np.object_]:
+    """Return what each block was for (see the module's documentation). row: of the operator around it, or -1."""
     operators = trace.operators
     ended = np.append(operators["end_ns"].to_numpy(np.int64), 0)[row]
     phase = np.array([*operators["phase"].astype(object), None], dtype=object)[row]

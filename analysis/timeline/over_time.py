@@ -192,18 +192,29 @@ def _thinned(time: Int, value: Float, count: int, most: bool) -> tuple[Int, Floa
     time, value = time[known], value[known]
     if len(time) <= count:
         return time, value
-    parts = count // 2 if most else count
-    part = (time - time[0]) * (parts - 1) // max(int(time[-1] - time[0]), 1)
     if most:
-        order = np.lexsort((-value, part))
-        largest = order[np.unique(part[order], return_index=True)[1]]
-        last = np.flatnonzero(np.append(part[1:] != part[:-1], True))
-        chosen = np.union1d(largest, last)
+        chosen = largest_and_last(time, value, count)
         return time[chosen], value[chosen]
-    _, number, sizes = np.unique(part, return_inverse=True, return_counts=True)
+    _, number, sizes = np.unique(_parts(time, count), return_inverse=True, return_counts=True)
     means = (np.bincount(number, weights=values) / sizes for values in ((time - time[0]).astype(float), value))
     times, values = means
     return times.round().astype(np.int64) + time[0], values
+
+
+def largest_and_last(time: Int, value: Int | Float, count: int) -> Int:
+    """Return the places of at most `count` values in order of time: of equal parts of it the largest value and the last one."""
+    if len(time) <= count:
+        return np.arange(len(time), dtype=np.int64)
+    part = _parts(time, count // 2)
+    order = np.lexsort((-value, part))
+    largest = order[np.unique(part[order], return_index=True)[1]]
+    last = np.flatnonzero(np.append(part[1:] != part[:-1], True))
+    return np.union1d(largest, last)
+
+
+def _parts(time: Int, count: int) -> Int:
+    """Return in which of so many equal parts of the whole each time lies."""
+    return (time - time[0]) * (count - 1) // max(int(time[-1] - time[0]), 1)
 
 
 # --- power ------------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 "use strict";
-// Sorting by the buttons in table heads (from large to small, the other way, as it was), filtering by words, grouping with sums,
-// choosing columns, copying as CSV, and showing rows that a link leads to. Of a long table the first rows are shown until asked.
+// Tables that are sorted by the buttons in their heads (from large to small, the other way, as they came), filtered by words, grouped
+// with sums, copied as CSV; columns are chosen, and links lead to rows. Of a long table the first rows are shown until asked.
 (() => {
   const FEW = 15; // rows
   const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
@@ -21,38 +21,157 @@
     return fixed(value / NS_PER[unit], Number(decimals));
   };
 
-  const compare = (one, other) => {
-    const [a, b] = [Number(one), Number(other)];
-    return Number.isNaN(a) || Number.isNaN(b) ? one.localeCompare(other, undefined, { numeric: true }) : a - b;
-  };
-  // what is unknown comes last, whichever way
-  const ordered = (a, b, direction) => {
-    if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
-    return direction === "ascending" ? compare(a, b) : compare(b, a);
+  // What a column of TanStack Table is: its values are exact (integer ns, shares of 1), and what is unknown is undefined.
+  const column = (head, place, nameOf) => {
+    const numeric = head.classList.contains("number");
+    const value = ({ cells }) => cells[place].dataset.value;
+    return {
+      id: String(place),
+      accessorFn: numeric ? (row) => (value(row) === undefined ? undefined : Number(value(row))) : value,
+      sortingFn: numeric ? "basic" : "alphanumeric",
+      sortUndefined: "last",
+      sortDescFirst: numeric,
+      enableHiding: place > 0, // the first says what a row is about
+      aggregationFn: place === 0 ? (_, rows) => nameOf(rows[0].original) : head.dataset.sums ? sum : () => undefined,
+    };
   };
 
+  // undefined where no row of a group has a value: unknown, not 0
+  const sum = (id, rows) => {
+    const values = rows.map((row) => row.getValue(id)).filter((value) => value !== undefined);
+    return values.length ? values.reduce((total, value) => total + value, 0) : undefined;
+  };
+
+  // One table of the page. TanStack Table keeps its state and orders, filters, groups, sums and cuts the rows, which are those that
+  // the page came with; what is not shown stays in the page, hidden, so that links find it.
   class Table {
     constructor(view) {
       this.view = view;
-      this.table = view.querySelector("table");
-      this.body = this.table.tBodies[0];
-      this.heads = [...this.table.tHead.rows[0].cells];
+      this.element = view.querySelector("table");
+      this.body = this.element.tBodies[0];
+      this.heads = [...this.element.tHead.rows[0].cells];
       this.rows = [...this.body.rows];
-      this.sorted = null; // {column, direction}
+      this.most = 2 * this.rows.length; // each in a group of its own
       this.words = [];
       this.only = null; // the rows that something else chose, by id
-      this.key = ""; // grouped by
-      this.open = new Set(); // names of groups whose rows are shown
-      for (const button of this.table.querySelectorAll("thead button")) button.addEventListener("click", () => this.sort(button));
+      this.table = this.made();
+      for (const button of this.element.querySelectorAll("thead button")) {
+        button.addEventListener("click", () => this.columnOf(button).toggleSorting());
+      }
       view.querySelector("[data-filter]")?.addEventListener("input", (event) => this.filter(event.target.value));
-      view.querySelector("[data-group]")?.addEventListener("change", (event) => this.group(event.target.value));
-      const key = view.querySelector("[data-group]")?.value;
-      if (key) this.group(key);
       view.querySelector("[data-all]")?.addEventListener("click", () => this.choose(null));
-      this.whole = this.rows.length <= FEW;
-      if (!this.whole) this.fold();
+      const choice = view.querySelector("[data-group]");
+      choice?.addEventListener("change", () => this.group(choice.value));
+      if (this.rows.length > FEW) this.fold();
       const tools = view.querySelector(".tools");
       if (tools) this.offer(tools);
+      this.group(choice?.value);
+    }
+
+    made() {
+      const names = [...this.view.querySelectorAll("[data-group] option[value]:not([value=''])")].map((option) => option.value);
+      const keys = names.map((name) => ({ id: `key-${name}`, accessorFn: (row) => this.nameOf(row, name) }));
+      const core = TableCore;
+      const table = core.createTable({
+        data: this.rows,
+        columns: [...this.heads.map((head, place) => column(head, place, (row) => this.nameOf(row, this.key))), ...keys],
+        state: {},
+        renderFallbackValue: null,
+        autoResetAll: false,
+        groupedColumnMode: false,
+        getColumnCanGlobalFilter: () => true,
+        globalFilterFn: (row) => this.passes(row.original),
+        onStateChange: (update) => {
+          const state = typeof update === "function" ? update(table.getState()) : update;
+          table.setOptions((options) => ({ ...options, state }));
+          this.draw();
+        },
+        getCoreRowModel: core.getCoreRowModel(),
+        getFilteredRowModel: core.getFilteredRowModel(),
+        getGroupedRowModel: core.getGroupedRowModel(),
+        getSortedRowModel: core.getSortedRowModel(),
+        getExpandedRowModel: core.getExpandedRowModel(),
+        getPaginationRowModel: core.getPaginationRowModel(),
+      });
+      const pagination = { pageIndex: 0, pageSize: FEW };
+      table.setOptions((options) => ({ ...options, state: { ...table.initialState, pagination } }));
+      return table;
+    }
+
+    columnOf(inside) { return this.table.getColumn(String(inside.closest("th").cellIndex)); }
+
+    nameOf(row, key) { return row.getAttribute(`data-key-${key}`) ?? "—"; }
+
+    passes(row) {
+      if (this.only && !this.only.has(row.id)) return false;
+      const text = this.words.length ? row.textContent.toLowerCase() : "";
+      return this.words.every((word) => text.includes(word));
+    }
+
+    filter(text) {
+      this.words = text.toLowerCase().split(/\s+/).filter(Boolean);
+      this.narrow();
+    }
+
+    choose(ids) {
+      this.only = ids && new Set(ids);
+      this.narrow();
+    }
+
+    narrow() { this.table.setGlobalFilter(this.words.length || this.only ? { words: this.words, only: this.only } : undefined); }
+
+    // Groups, largest first where the rows came so, and with all closed.
+    group(name) {
+      this.key = name || null;
+      this.table.setState((state) => ({
+        ...state, expanded: {}, grouping: this.key ? [`key-${this.key}`] : [],
+        sorting: state.sorting.length || !this.key ? state.sorting : this.asItCame(),
+      }));
+    }
+
+    // The order of a table whose rows come with the largest first: its groups do, too. Nothing where rows have an order of their own.
+    asItCame() {
+      const place = this.heads.findIndex((head) => head.dataset.sums);
+      const values = this.rows.slice(0, -1).map((row) => Number(row.cells[place]?.dataset.value)); // the last row may stand for others
+      const falls = place > 0 && values.every((value, row) => !row || value <= values[row - 1]);
+      return falls ? [{ id: String(place), desc: true }] : [];
+    }
+
+    // Shows a row that is filtered away, in a group that is closed, or below the first ones.
+    reveal(row) {
+      if (!this.passes(row)) {
+        this.only = null;
+        this.words = [];
+        const box = this.view.querySelector("[data-filter]");
+        if (box) box.value = "";
+        this.narrow();
+      }
+      if (this.key) this.table.setExpanded((open) => ({ ...open, [`key-${this.key}:${this.nameOf(row, this.key)}`]: true }));
+      if (row.hidden) this.table.setPageSize(this.most);
+    }
+
+    draw() {
+      const { rows } = this.table.getRowModel();
+      const shown = rows.map((row) => (row.getIsGrouped() ? this.groupLine(row) : row.original));
+      const visible = new Set(shown);
+      for (const row of this.rows) row.hidden = !visible.has(row);
+      this.body.replaceChildren(...shown, ...this.rows.filter((row) => row.hidden));
+      this.heads.forEach((head, place) => {
+        const sorted = this.table.getState().sorting.find(({ id }) => id === String(place));
+        if (sorted) head.setAttribute("aria-sort", sorted.desc ? "descending" : "ascending");
+        else head.removeAttribute("aria-sort");
+      });
+      if (this.more) this.sayMore();
+      const output = this.view.querySelector("output");
+      if (output) output.textContent = this.said();
+      const all = this.view.querySelector("[data-all]");
+      if (all) all.hidden = !this.only;
+    }
+
+    said() {
+      const count = this.table.getFilteredRowModel().rows.length;
+      const rows = count === this.rows.length ? `${count} rows` : `${count} of ${this.rows.length} rows`;
+      return this.key ? `${rows} in ${this.table.getGroupedRowModel().rows.length} groups` : rows;
     }
 
     // The button below a long table that shows all of its rows, or the first ones again.
@@ -60,9 +179,16 @@
       this.more = document.createElement("button");
       this.more.type = "button";
       this.more.className = "more";
-      this.more.addEventListener("click", () => { this.whole = !this.whole; this.arrange(); });
+      this.more.addEventListener("click", () => this.table.setPageSize(this.whole() ? FEW : this.most));
       this.view.append(this.more);
-      this.arrange();
+    }
+
+    whole() { return this.table.getState().pagination.pageSize > FEW; }
+
+    sayMore() {
+      const count = this.table.getPrePaginationRowModel().rows.length;
+      this.more.hidden = count <= FEW;
+      this.more.textContent = this.whole() ? `Show the first ${FEW} only` : `Show all ${count} rows`;
     }
 
     // What a table offers besides: which columns are shown, and its rows as CSV.
@@ -71,12 +197,11 @@
         const [chooser, summary, style] = ["details", "summary", "style"].map((name) => document.createElement(name));
         chooser.className = "chooser";
         summary.textContent = "Columns";
-        chooser.append(summary, style);
-        const boxes = this.heads.map((head, column) => this.box(chooser, head.textContent || "bars", column));
-        boxes[0].disabled = true; // what a row is about
+        chooser.append(summary, style, ...this.heads.map((head, place) => this.box(head, this.table.getColumn(String(place)))));
         chooser.addEventListener("change", () => {
-          const hidden = boxes.flatMap((box, column) => (box.checked ? [] : [`[id="${this.view.id}"] tr > :nth-child(${column + 1})`]));
-          style.textContent = hidden.length ? `${hidden.join(", ")} { display: none }` : "";
+          const hidden = this.heads.filter((head) => !this.table.getColumn(String(head.cellIndex)).getIsVisible());
+          const cells = hidden.map((head) => `[id="${this.view.id}"] tr > :nth-child(${head.cellIndex + 1})`);
+          style.textContent = cells.length ? `${cells.join(", ")} { display: none }` : "";
         });
         tools.append(chooser);
       }
@@ -91,187 +216,66 @@
       tools.append(copy);
     }
 
-    box(chooser, title, column) {
+    box(head, shown) {
       const [label, box] = ["label", "input"].map((name) => document.createElement(name));
-      Object.assign(box, { type: "checkbox", checked: true });
-      label.append(box, ` ${title}`);
-      chooser.append(label);
-      return box;
+      Object.assign(box, { type: "checkbox", checked: true, disabled: !shown.getCanHide() });
+      box.addEventListener("change", () => shown.toggleVisibility(box.checked));
+      label.append(box, ` ${head.textContent || "bars"}`);
+      return label;
     }
 
-    // All rows that the filter leaves, with exact numbers: integer ns, shares of 1.
+    // All rows that the filter leaves, in their order, with exact numbers: integer ns, shares of 1.
     csv() {
       const cell = (text) => {
         const safe = /^[=+@\t\r-]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text; // no spreadsheet takes it for a formula
         return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
       };
-      const row = (cells, value) => [...cells].map((one) => cell(value(one))).join(",");
-      const lines = this.inOrder(this.rows.filter((one) => this.passes(one)));
-      const heads = row(this.heads, (one) => one.textContent.trim());
-      return [heads, ...lines.map((one) => row(one.cells, (it) => it.dataset.value ?? it.textContent.trim()))].join("\n");
+      const line = (cells, value) => [...cells].map((one) => cell(value(one))).join(",");
+      const rows = this.table.getSortedRowModel().rows.flatMap((row) => (row.getIsGrouped() ? row.subRows : [row]));
+      const heads = line(this.heads, (one) => one.textContent.trim());
+      return [heads, ...rows.map(({ original }) => line(original.cells, (one) => one.dataset.value ?? one.textContent.trim()))].join("\n");
     }
 
-    sort(button) {
-      const head = button.closest("th");
-      const first = head.classList.contains("number") ? "descending" : "ascending";
-      const second = first === "descending" ? "ascending" : "descending";
-      const now = head.getAttribute("aria-sort");
-      const direction = now === first ? second : now === second ? null : first;
-      for (const other of this.heads) other.removeAttribute("aria-sort");
-      if (direction) head.setAttribute("aria-sort", direction);
-      this.sorted = direction && { column: head.cellIndex, direction };
-      this.arrange();
-    }
-
-    filter(text) {
-      this.words = text.toLowerCase().split(/\s+/).filter(Boolean);
-      this.arrange();
-    }
-
-    group(name) {
-      this.key = name;
-      this.open.clear();
-      this.arrange();
-    }
-
-    choose(ids) {
-      this.only = ids && new Set(ids);
-      this.arrange();
-    }
-
-    // Shows a row that is filtered away or in a group that is closed.
-    reveal(row) {
-      if (!this.passes(row)) {
-        this.words = [];
-        this.only = null;
-        const box = this.view.querySelector("[data-filter]");
-        if (box) box.value = "";
-      }
-      if (this.key) this.open.add(this.nameOf(row));
-      if (row.hidden) this.arrange();
-      if (row.hidden) {
-        this.whole = true;
-        this.arrange();
-      }
-    }
-
-    nameOf(row) { return row.getAttribute(`data-key-${this.key}`) ?? "—"; }
-
-    passes(row) {
-      if (this.only && !this.only.has(row.id)) return false;
-      const text = this.words.length ? row.textContent.toLowerCase() : "";
-      return this.words.every((word) => text.includes(word));
-    }
-
-    inOrder(rows) {
-      if (!this.sorted) return rows;
-      const { column, direction } = this.sorted;
-      const value = (row) => row.cells[column].dataset.value;
-      return [...rows].sort((one, other) => ordered(value(one), value(other), direction)); // stable: else as it was
-    }
-
-    // Puts rows into their order, hides those that are filtered away, and with groups puts a row of sums before each group.
-    arrange() {
-      const shown = this.rows.filter((row) => this.passes(row));
-      for (const row of this.rows) row.hidden = true;
-      for (const row of shown) row.hidden = false;
-      const hidden = this.rows.filter((row) => row.hidden);
-      const rows = this.key ? this.grouped(shown) : this.inOrder(shown);
-      this.body.replaceChildren(...rows, ...hidden);
-      if (this.more) this.cut(rows.filter((row) => !row.hidden));
-      const output = this.view.querySelector("output");
-      if (output) output.textContent = this.said(shown.length);
-      const all = this.view.querySelector("[data-all]");
-      if (all) all.hidden = !this.only;
-    }
-
-    // Hides all but the first of the rows that are shown, unless all are asked for.
-    cut(rows) {
-      if (!this.whole) for (const row of rows.slice(FEW)) row.hidden = true;
-      this.more.hidden = rows.length <= FEW;
-      this.more.textContent = this.whole ? `Show the first ${FEW} only` : `Show all ${rows.length} rows`;
-    }
-
-    said(count) {
-      const rows = count === this.rows.length ? `${count} rows` : `${count} of ${this.rows.length} rows`;
-      return this.key ? `${rows} in ${this.body.querySelectorAll(".group").length} groups` : rows;
-    }
-
-    grouped(shown) {
-      const groups = Map.groupBy ? Map.groupBy(shown, (row) => this.nameOf(row)) : this.byName(shown);
-      const parts = [...groups].map(([name, rows]) => ({ name, rows: this.inOrder(rows), head: this.head(name, rows) }));
-      const sorted = this.sorted ?? this.asItWas(shown);
-      if (sorted) {
-        const { column, direction } = sorted;
-        const value = (part) => (column ? part.head.cells[column].dataset.value : part.name);
-        parts.sort((one, other) => ordered(value(one), value(other), direction));
-      }
-      return parts.flatMap(({ name, rows, head }) => {
-        for (const row of rows) row.hidden = !this.open.has(name);
-        return [head, ...rows];
-      });
-    }
-
-    // The order of a table whose rows come with the largest first: its groups do, too. Nothing where rows have an order of their own.
-    asItWas(rows) {
-      const column = this.heads.findIndex((head) => head.dataset.sums);
-      const values = rows.slice(0, -1).map((row) => Number(row.cells[column]?.dataset.value)); // the last row may stand for others
-      return column > 0 && values.every((value, place) => !place || value <= values[place - 1]) ? { column, direction: "descending" } : null;
-    }
-
-    byName(rows) {
-      const groups = new Map();
-      for (const row of rows) groups.set(this.nameOf(row), [...(groups.get(this.nameOf(row)) ?? []), row]);
-      return groups;
-    }
-
-    // The row of a group: a button that shows its rows, and the sums of its columns.
-    head(name, rows) {
+    // The line of a group: a button that shows its rows, and the sums of its columns.
+    groupLine(group) {
       const line = document.createElement("tr");
       line.className = "group";
-      const sums = this.heads.map((head, column) => head.dataset.sums && this.sum(rows, column));
-      const known = sums.filter((sum) => sum > 0);
-      const least = "ratios" in this.table.dataset && known.length > 1 && name !== "(instrumentation)" ? Math.min(...known) : 0;
-      this.heads.forEach((head, column) => {
-        const cell = document.createElement(column ? "td" : "th");
-        if (!column) {
+      const sums = this.heads.map((_, place) => (place ? group.getValue(String(place)) : undefined));
+      const known = sums.filter((value) => value > 0);
+      const ratios = "ratios" in this.element.dataset && known.length > 1 && group.groupingValue !== "(instrumentation)";
+      this.heads.forEach((head, place) => {
+        const cell = document.createElement(place ? "td" : "th");
+        if (!place) {
           cell.scope = "row";
-          cell.append(this.button(name, rows));
-        } else if (sums[column] !== undefined && sums[column] !== "") {
+          cell.append(this.button(group));
+        } else if (head.dataset.sums) {
           cell.className = "number";
-          this.total(cell, sums[column], head.dataset.sums, least);
+          this.total(cell, sums[place], head.dataset.sums, ratios ? Math.min(...known) : 0);
         }
         line.append(cell);
       });
       return line;
     }
 
-    button(name, rows) {
+    button(group) {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = name;
-      button.setAttribute("aria-expanded", this.open.has(name));
+      button.textContent = group.groupingValue;
+      button.setAttribute("aria-expanded", group.getIsExpanded());
       const count = document.createElement("small");
-      count.textContent = ` ${rows.length} row${rows.length === 1 ? "" : "s"}`;
+      count.textContent = ` ${group.subRows.length} row${group.subRows.length === 1 ? "" : "s"}`;
       button.append(count);
       button.addEventListener("click", () => {
-        if (!this.open.delete(name)) this.open.add(name);
-        this.arrange();
-        [...this.body.querySelectorAll(".group button")].find((other) => other.firstChild.data === name).focus();
+        group.toggleExpanded();
+        [...this.body.querySelectorAll(".group button")].find((other) => other.firstChild.data === group.groupingValue).focus();
       });
       return button;
     }
 
-    // null where no row of the group has a value: unknown, not 0
-    sum(rows, column) {
-      const values = rows.map((row) => row.cells[column].dataset.value).filter((value) => value !== undefined);
-      return values.length ? values.reduce((sum, value) => sum + Number(value), 0) : null;
-    }
-
     total(cell, value, how, least) {
-      cell.textContent = value === null ? "—" : written(value, how);
-      if (value !== null) cell.dataset.value = value;
-      if (!("ratios" in this.table.dataset)) return;
+      cell.textContent = value === undefined ? "—" : written(value, how);
+      if (value !== undefined) cell.dataset.value = value;
+      if (!("ratios" in this.element.dataset)) return;
       const ratio = document.createElement("small");
       ratio.textContent = least && value > 0 ? `${significant(value / least)}×` : "";
       cell.append(" ", ratio);

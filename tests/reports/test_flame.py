@@ -8,8 +8,10 @@ import pytest
 import kernelscope.analysis as ka
 from kernelscope.analysis.timeline import over_time as analysed
 from kernelscope.analysis.timeline.flame import flame
+from kernelscope.analysis.timeline.memory import memory_over_time
 from kernelscope.reports import html
 from kernelscope.reports.flame import flame as part
+from kernelscope.reports.memory import memory
 from kernelscope.reports.over_time import over_time
 
 CAPTURE = Path(__file__).parents[1] / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
@@ -156,3 +158,34 @@ def test_frames_and_lines_are_moved_about_in_by_keys_and_words(driven, folded):
 def test_a_capture_s_allocator_is_drawn(trace):
     (only,) = over_time([("capture", analysed.of_trace(trace))])
     assert only.note.startswith("Not shown: memory: the capture holds no samples")
+
+
+# the layers that hold most when most is held; the moment before; and the one that is clicked, at the very beginning
+MEMORY = """
+const chart = document.getElementById("memory"), rows = () => [...document.querySelectorAll("#memory-layers tr")].map((row) => row.innerText);
+const said = () => document.getElementById("memory-said").textContent;
+const first = () => told.push(document.querySelector("#memory-layers caption").textContent, said(), rows().join("|"));
+first();
+chart.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true })); told.push(said());
+const zr = echarts.getInstanceByDom(chart).getZr();
+zr.trigger("click", { offsetX: 71, offsetY: 150 });
+first();
+"""
+
+
+@pytest.mark.slow
+def test_a_moment_s_memory_is_told_by_layer(driven, trace):
+    (only,) = memory([("capture", memory_over_time(trace))])
+    (device,) = only.data["devices"]
+    totals = [sum(sizes) for sizes in zip(*(layer["bytes"] for layer in device["layers"]), strict=True)]
+    peak = totals.index(max(totals))
+    (told,) = driven([only], MEMORY)
+    caption, said, rows, before, start, at_start, _ = told
+    shown = f"{totals[peak] / 1e6:.3g} MB"
+    assert caption.endswith(f"by the layer that took it: {shown}")
+    assert said.endswith(f": {shown} in use")
+    most = max(device["layers"], key=lambda layer: layer["bytes"][peak])
+    assert rows.startswith(most["name"])
+    assert before != said
+    assert start.startswith("In use at 0 ms")
+    assert at_start.startswith("at 0 ms")

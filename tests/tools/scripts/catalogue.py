@@ -17,10 +17,18 @@ PROGRAMS = {
     **dict.fromkeys(("pair_cnn_gru_torch", "pair_encoder_torch"), "pytorch"),
     **dict.fromkeys(("pair_cnn_gru_keras", "pair_encoder_keras"), "tensorflow"),
 }
+# Programs as one who knows the framework writes them; there is nothing to advise
+TUNED = {
+    **dict.fromkeys(("tuned_mlp_torch", "tuned_convolutions_torch", "tuned_encoder_torch"), "pytorch"),
+    "tuned_mlp_jax": "jax",
+    "tuned_mlp_tf": "tensorflow",
+    "tuned_mlp_mxnet": "mxnet",
+}
+PROGRAMS |= TUNED
 # As many steps as the passes need, and some more for those that are warming up
 ARGUMENTS = {
     **dict.fromkeys(("torch_images", "torch_wordlm", "torch_encoder", "jax_cnn", "pair_encoder_torch"), ("--steps", "180")),
-    **dict.fromkeys(("torch_vae", "flax_encoder"), ("180",)),
+    **dict.fromkeys(("torch_vae", "flax_encoder", *TUNED), ("180",)),
     "torch_gan": ("--niter", "180"),
     "keras_fit": ("--epochs", "2"),
     "mxnet_gluon": ("--num-steps", "180"),

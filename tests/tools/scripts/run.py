@@ -1,12 +1,12 @@
 """Record scripts, change them, record them again, and judge by program what `explain` says.
 
-    python tests/tools/scripts/run.py [--only WORD] [--kind same|plants|advice|pairs] [--recordings 4] [--busy 2] [--output DIR]
+    python tests/tools/scripts/run.py [--only WORD] [--kind same|plants|advice|tuned|pairs] [--recordings 4] [--busy 2] [--output DIR]
 
 same: every two recordings of one unchanged program, some of them on a busy machine; no cause may be named. plants: an unchanged
 recording against one of a changed program. A plant counts as found when its cause is ranked first, sized when that explains 75 to
 125% of the measured difference of the clean steps, and its line counts as named when the first cause points into the changed
 lines. advice: what a recording of the changed program alone says to do; its fault must be among the first two topics, and save
-more than in the unchanged program. pairs: one model written in two frameworks; most of both steps is to lie in matched layers.
+more than in the unchanged program. tuned: well-tuned programs, which get no advice. pairs: one model written in two frameworks; most of both steps is to lie in matched layers.
 What was recorded before is judged again: remove the folder to record anew.
 """
 
@@ -34,7 +34,7 @@ from kernelscope.analysis.explain.sides import load
 SIZE = (0.75, 1.25)
 MATCHED = 0.9
 TOLD = 2  # topics of advice
-KINDS = ("plants", "advice", "same", "pairs")
+KINDS = ("plants", "advice", "tuned", "same", "pairs")
 _QUIET, _BUSY = "quiet", "busy"
 
 
@@ -110,6 +110,13 @@ def advice(change: Change, a: Path, b: Path) -> Row:
     return Row(change.name, before["step_ns"], after["step_ns"], named or "-", saves, right)
 
 
+def tuned(name: str, path: Path, _: Path) -> Row:
+    """Judge what is advised on a program that is tuned: nothing."""
+    said = advise.advise(path)
+    named = ", ".join(f"{one['topic']} {_ms(one['saves_ns'])} ms" for one in said["advice"])
+    return Row(name, said["step_ns"], None, named or "-", None, not named)
+
+
 def names_line(change: Change, finding: dict[str, Any]) -> bool:
     """Return whether a finding points at a line that was changed."""
     text = " ".join([finding["title"], *finding["evidence"]])
@@ -182,6 +189,12 @@ def _plant_row(change: Change, options: argparse.Namespace, judge: Callable[[Cha
         return _shown(Row(change.name, None, None, "-", None, False, False, False, f"{error}"[:100]))
 
 
+def _tuned_row(program: str, options: argparse.Namespace) -> Row:
+    path = options.output / program / f"{_QUIET}-1"
+    recording.record(program, path)
+    return _tried(program, tuned, path, path)
+
+
 def _pair_row(sides: tuple[str, str], options: argparse.Namespace) -> Row:
     paths = [options.output / program / f"{_QUIET}-1" for program in sides]
     for program, path in zip(sides, paths, strict=True):
@@ -212,6 +225,9 @@ def scores(rows: dict[str, list[Row]]) -> list[str]:
     advised = rows.get("advice", [])
     if advised:
         lines.append(f"{sum(row.found for row in advised)} of {len(advised)} faults are among the first {TOLD} topics of advice.")
+    well = rows.get("tuned", [])
+    if well:
+        lines.append(f"{sum(row.found for row in well)} of {len(well)} well-tuned programs get no advice.")
     if pairs:
         lines.append(f"{sum(row.found for row in pairs)} of {len(pairs)} models written twice: {MATCHED:.0%} is matched.")
     return lines
@@ -240,6 +256,8 @@ def main() -> int:
     if "advice" in kinds:
         mine = [one for one in catalogue.PLANTS if one.name in catalogue.ADVICE and chosen(f"{one.program} {one.name}")]
         rows["advice"] = [_plant_row(change, options, advice) for change in mine]
+    if "tuned" in kinds:
+        rows["tuned"] = [_tuned_row(program, options) for program in catalogue.TUNED if chosen(program)]
     if "same" in kinds:
         programs = [program for program in catalogue.REPEATED if chosen(program)]
         rows["same"] = [row for program in programs for row in _same_rows(program, _recorded(program, options))]
