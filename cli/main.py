@@ -43,6 +43,7 @@ GROUPS = {
         "classify": "what a kernel's name tells, and by which rule",
     },
     "look closer": {
+        "confirm": "try what advice says, in turns with the unchanged program, and say what each change did",
         "device": "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording",
         "roofline": "operations and bytes per second of kernels or layers against measured ceilings",
         "energy": "joules per step, sample, layer and kind",

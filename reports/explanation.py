@@ -114,7 +114,7 @@ def answer(result: Result) -> str:
         return f"{b} against {a}: {_steps(result, shown)}, {much}{ends}: unsure as a whole, sure in its parts"
     if result.get("significant") is False:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}"
-        return f"{b} and {a} cannot be told apart: {_steps(result, shown)}, {much}{_interval(result, shown, False)}"
+        return f"{a} and {b} cannot be told apart: {_steps(result, shown)}, {much}{_interval(result, shown, False)}"
     if not shown.number(abs(delta)).strip("0.,"):
         return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
     verb = "slower" if delta > 0 else "faster"

@@ -1,8 +1,8 @@
 """Parts of a page that a reader moves about in: what they are, and the scripts and data that the page holds for them.
 
 A part is drawn by `templates/<kind>.js`, which puts a function into `kernelscope.charts`; `templates/interactive.js` unpacks the
-data and calls it. Apache ECharts (templates/vendor) is in a page only where it has such parts; TanStack Table, which tables.js builds
-on, is in every page. Nothing is asked of a network.
+data and calls it. Apache ECharts (templates/vendor) is in a page only where it has such parts; TanStack Table, which tables.js
+builds on, is in every page. Nothing is asked of a network.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.text import printable
 
 _HOW = (
-    "What the framework's allocator had handed out, by what it was for, as told by the operator that took it and by how long it was "
-    "kept. Of the kernels pass; shaded: the measured steps. Click a moment, or move with the arrow keys, to see which layers hold what"
+    "What the framework's allocator had handed out, by what it was for, as told by the operator that took it and by how long it "
+    "was kept. Of the kernels pass; shaded: the measured steps. Click a moment, or move with the arrow keys, to see which layers "
+    "hold what"
 )
 
 

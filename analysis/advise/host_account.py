@@ -1,7 +1,7 @@
 """The account of a step that the host's processors compute, in the rows that a device's account has.
 
-A run's recorded step is longer than the clean one. What recording cost is taken out of the rows it is in (see
-explain.instrumentation), so that they add up to the clean step.
+Where a run's recorded step is longer than the clean one, what recording cost is taken out of the rows it is in (see
+explain.instrumentation), so that they add up to the clean step, which is what every command calls the step.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def of_run(run: Run, trace: Trace) -> tuple[pd.DataFrame, int]:
     found = partition(trace)
     clean = [data.measured for data in run.passes("clean")]
     clean_ns = median_step_ns(clean) if clean else None
-    if clean_ns is None or not found.step_ns or clean_ns >= found.step_ns:
+    if clean_ns is None or not found.step_ns:
         return _rows(found, found.cells["time_ns"].to_numpy(np.int64)), found.step_ns
-    kept = recording_cost.kept(run, trace, found.cells, clean_ns).factors
+    # recorded steps that took less than clean ones met a better moment: their rows are made longer alike
+    kept = recording_cost.kept(run, trace, found.cells, clean_ns).factors if clean_ns < found.step_ns else np.ones(len(found.cells))
     time_ns = found.cells["time_ns"].to_numpy(dtype=float)
     return _rows(found, intervals.apportion(time_ns * kept, round(clean_ns))), round(clean_ns)
 

@@ -13,6 +13,7 @@ from kernelscope.analysis.explain.device.words import count as count
 from kernelscope.analysis.explain.device.words import kernel as kernel
 from kernelscope.analysis.explain.device.words import ms as ms
 
+_PART = 0.1  # of a finding's time: what a statement takes at least to be named
 _LINES = 3  # statements that a sentence names
 SLOWED = 1.6  # line_profiler makes statements take longer by up to this
 _LONGEST = 80  # characters of a statement that are quoted
@@ -71,15 +72,18 @@ def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, 
     return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
 
 
-def idle_lines(subject: Subject, least_ns: float, most_ns: float) -> list[str]:
-    """Return a sentence on the program's lines that the host was in for so long while nothing computed.
+def idle_lines(subject: Subject, ns: float) -> list[str]:
+    """Return a sentence on the program's lines that the host was in for a part of this time, while nothing computed.
 
-    Lines in which a framework steps are none of its own. Where no host lines are on the timeline: see `lines`.
+    Lines in which a framework steps are none of its own, and those that take longer do something else as well. Where no host
+    lines are on the timeline: see `lines`.
     """
+    least_ns = _PART * ns
     table = _host_lines(subject, "idle_ns", least_ns)
     if table.empty:
-        return lines(subject, least_ns, most_ns)
-    table = table[~table["text"].astype("string").str.contains(_STEPS_IN).fillna(False).to_numpy(bool)]
+        return lines(subject, least_ns, SLOWED * ns)
+    steps_in = table["text"].astype("string").str.contains(_STEPS_IN).fillna(False)
+    table = table[(~steps_in & (table["took"] <= ns)).to_numpy(bool)]
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
     return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
 

@@ -87,16 +87,16 @@ def kinds(trace: Trace) -> pd.DataFrame:
 
 
 def by_device(trace: Trace) -> Iterator[tuple[str, Int, Int, pd.DataFrame]]:
-    """Yield of each device whose allocations have addresses: its name, its events' times, what was allocated after each, its blocks.
+    """Yield of each device whose allocations have addresses: name, times of its events, what was allocated after each, blocks.
 
-    Blocks: bytes, kind, layer (of the innermost operator around, else null), and `taken` and `given`, the numbers of the events that
-    took it and gave it back; of what was kept, the number of events.
+    Blocks: bytes, kind, layer (of the innermost operator around, else null), and `taken` and `given`, the numbers of the events
+    that took it and gave it back; of what was kept, the number of events.
     """
     events = trace.memory[trace.memory["address"].notna()].sort_values("time_ns", kind="stable")
     for device, mine in events.groupby("device", observed=True, sort=True):
         blocks = _blocks(mine)
         operator = _operator_of(trace, blocks)
-        layers = np.append(trace.operators["layer"].to_numpy(object), None)  # the last is that of no operator, -1
+        layers = np.array([*trace.operators["layer"].astype(object), None], dtype=object)  # the last is that of no operator, -1
         counted = mine["allocated_bytes"].fillna(mine["bytes"].cumsum()).to_numpy(np.int64)
         blocks = blocks.assign(kind=_kinds(blocks, trace, operator), layer=layers[operator])
         yield str(device), mine["time_ns"].to_numpy(np.int64), counted, blocks

@@ -25,6 +25,14 @@ _MOST = 0.5  # of a cause's ms, that must be in the layers of a class, for chang
 _PIPELINE = re.compile(
     r"py_function|numpy_function|DataLoader|Dataset|\.map\(|\.batch\(|__getitem__|collate|num_workers|prefetch"
 )
+# Lines that set up what a cause is about: their own time tells nothing
+_SETS = {
+    input_pipeline.CAUSE: _PIPELINE,
+    "eager against graph": re.compile(r"tf\.function|run_eagerly|run_functions_eagerly|\bjit\b|jit_compile|hybridize|\.compile\("),
+    "precision": re.compile(r"float64|double\(|bfloat16|float16|half\(|autocast|mixed_precision|set_global_policy|matmul_precision"),
+    "thread count": re.compile(r"threads|num_threads|THREADS"),
+}
+_LINES = 3  # changed lines of one class that are named
 _OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that say what a model computes
 
 
@@ -122,20 +130,35 @@ def sentence(case: Case, granted: Mapping[str, int], cause: str = "") -> str | N
     """Return the evidence that a change is for a cause; None where there is none. granted: the cause's ns by row.
 
     It is the lines whose own time moved with it; or those in the class of a module, where most of the cause is in the layers that
-    such modules are; or, where batches are made on threads of which no line is timed, what sets these up; or the only change.
+    such modules are, of parts of the model rather than of the whole; or lines that set up what the cause is about, such as
+    pipelines, whose threads no line is timed of; or the only change.
     """
     explains = sum(granted.values())
     moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * explains > 0]
     if moved and abs(moved[0]["delta_ns"]) >= _MATTERS * abs(explains):
         return f"Changed: {moved[0]['words']}."
-    for row in sorted(case.changes, key=lambda row: not row["in_model"]):
-        layers = _layers_of_class(case, row["within"])
-        if layers and abs(_within(case, granted, layers)) >= _MOST * abs(explains):
-            return f"Changed: {row['words']}, which is the code of {ev.listed(layers)}."
-    pipeline = [row for row in case.changes if _PIPELINE.search(row["text"])] if cause == input_pipeline.CAUSE else []
-    if pipeline:
-        return f"Changed: {pipeline[0]['words']}."
+    in_class = _in_class(case, granted, _MOST * abs(explains))
+    if in_class is not None:
+        return in_class
+    setting = [row for row in case.changes if cause in _SETS and _SETS[cause].search(row["text"])]
+    if setting:
+        return f"Changed: {setting[0]['words']}."
     return f"The only change of the program: {case.changes[0]['words']}." if len(case.changes) == 1 else None
+
+
+def _in_class(case: Case, granted: Mapping[str, int], least: float) -> str | None:
+    """Return the changed lines in the class whose layers have at least so much of a cause; of several classes that of fewest layers."""
+    found: list[tuple[bool, int, dict[str, Any], list[str]]] = []
+    for row in case.changes:
+        layers = _layers_of_class(case, row["within"])
+        if layers and abs(_within(case, granted, layers)) >= least:
+            whole = any("." not in layer and layer[:1].isupper() for layer in layers)
+            found.append((not row["in_model"], len(layers) if not whole else len(case.rows) + 1, row, layers))
+    if not found:
+        return None
+    _, _, first, layers = min(found, key=lambda one: one[:2])
+    more = [row["words"] for _, _, row, others in found if others == layers and row is not first]
+    return f"Changed: {'; '.join([first['words'], *more[: _LINES - 1]])}, which is the code of {ev.listed(layers)}."
 
 
 def _layers_of_class(case: Case, within: Sequence[str]) -> list[str]:

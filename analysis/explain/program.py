@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from kernelscope.analysis.explain import renames
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import Case, Side
 
@@ -35,7 +36,7 @@ class LineChange:
 def same(case: Case) -> bool:
     """Return whether both sides ran the same program with the same settings, versions and arguments on the same machine.
 
-    Comments and layout are no part of a program. False where it is not known, as without source files.
+    Comments, layout and what the program calls its own things are no part of a program. False where it is not known, as without source files.
     """
     a, b = case.a, case.b
     if not a.sources or not b.sources or host_evidence.differing(case):
@@ -46,7 +47,7 @@ def same(case: Case) -> bool:
     if _machine(a) != _machine(b):
         return False
     mine, other = (_named(side) for side in (a, b))
-    return mine.keys() == other.keys() and all(_code(mine[name]) == _code(other[name]) for name in mine)
+    return mine.keys() == other.keys() and all(_same_code(mine[name], other[name]) for name in mine)
 
 
 def changes(case: Case) -> list[LineChange]:
@@ -58,11 +59,17 @@ def changes(case: Case) -> list[LineChange]:
     paths = [{_name(side, path): path for path in side.sources} for side in (a, b)]
     result = []
     for name in sorted(mine.keys() | other.keys()):
-        texts = [side.get(name, "").splitlines() for side in (mine, other)]
-        for first, last, begin, end in _hunks(*texts):
-            sides = (first + 1, texts[0][first:last]), (begin + 1, texts[1][begin:end])
+        before, after = mine.get(name, ""), other.get(name, "")
+        texts = before.splitlines(), after.splitlines()
+        plain = renames.plain_lines(before, renames.renamed(before, after)), renames.plain_lines(after, {})
+        for first, last, begin, end in _hunks(*plain):
+            sides = (first + 1, _unless_blank(texts[0][first:last])), (begin + 1, _unless_blank(texts[1][begin:end]))
             result.append(LineChange(paths[0].get(name), paths[1].get(name), *sides))
-    return [change for change in result if _is_code(change)][:_MOST_CHANGES]
+    return [change for change in result if change.a[1] or change.b[1]][:_MOST_CHANGES]
+
+
+def _unless_blank(texts: list[str]) -> list[str]:
+    return texts if any(text.strip() for text in texts) else []
 
 
 def _hunks(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
@@ -104,12 +111,6 @@ def enclosing(text: str, line: int) -> list[str]:
     return result
 
 
-def _is_code(change: LineChange) -> bool:
-    """Return whether more than blanks and comments differs."""
-    kept = [[text.split("#", 1)[0].strip() for text in side[1]] for side in (change.a, change.b)]
-    return [text for text in kept[0] if text] != [text for text in kept[1] if text]
-
-
 def _named(side: Side) -> dict[str, str]:
     """Return a side's sources under the names by which they are set against the other side's."""
     return {_name(side, path): text for path, text in side.sources.items()}
@@ -129,6 +130,13 @@ def arguments(side: Side) -> list[str]:
     main = PurePosixPath(str(side.facts.get("main_source") or ""))
     words = [str(word) for word in side.facts.get("profiled") or []]
     return [word for word in words[1:] if PurePosixPath(word).name != main.name]
+
+
+def _same_code(a: str, b: str) -> bool:
+    if _code(a) == _code(b):
+        return True
+    names = renames.renamed(a, b)
+    return bool(names) and _code("\n".join(renames.plain_lines(a, names))) == _code(b)
 
 
 def _code(text: str) -> str:

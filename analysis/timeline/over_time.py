@@ -214,7 +214,7 @@ def largest_and_last(time: Int, value: Int | Float, count: int) -> Int:
 
 def _parts(time: Int, count: int) -> Int:
     """Return in which of so many equal parts of the whole each time lies."""
-    return (time - time[0]) * (count - 1) // max(int(time[-1] - time[0]), 1)
+    return np.asarray((time - time[0]) * (count - 1) // max(int(time[-1] - time[0]), 1), dtype=np.int64)
 
 
 # --- power ------------------------------------------------------------------------------------------------------------------

@@ -162,7 +162,8 @@ def test_a_capture_s_allocator_is_drawn(trace):
 
 # the layers that hold most when most is held; the moment before; and the one that is clicked, at the very beginning
 MEMORY = """
-const chart = document.getElementById("memory"), rows = () => [...document.querySelectorAll("#memory-layers tr")].map((row) => row.innerText);
+const chart = document.getElementById("memory");
+const rows = () => [...document.querySelectorAll("#memory-layers tr")].map((row) => row.innerText);
 const said = () => document.getElementById("memory-said").textContent;
 const first = () => told.push(document.querySelector("#memory-layers caption").textContent, said(), rows().join("|"));
 first();

@@ -81,16 +81,28 @@ def profile(
 
 
 @contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """Let processes that are started meanwhile print to stderr: stdout is for what is said of them."""
+def _redirected(*targets: tuple[int, int]) -> Iterator[None]:
+    """Let descriptors of this process, and of those that are started meanwhile, be others: pairs (descriptor, other)."""
     sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
+    sys.stderr.flush()
+    kept = [(descriptor, os.dup(descriptor)) for descriptor, _ in targets]
+    for descriptor, other in targets:
+        os.dup2(other, descriptor)
     try:
         yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, before in kept:
+            os.dup2(before, descriptor)
+            os.close(before)
+
+
+@contextmanager
+def output_into(path: Path) -> Iterator[None]:
+    """Let processes that are started meanwhile print into a file."""
+    with path.open("ab") as file, _redirected((1, file.fileno()), (2, file.fileno())):
+        yield
 
 
 def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int, asked: list[str]) -> tuple[Path, Path]:
@@ -121,7 +133,7 @@ def names_of(scripts: tuple[Path, Path]) -> tuple[str, str]:
 def _one(script: Path, folder: Path, arguments: Sequence[str], asked: list[str], whole: Path) -> None:
     """Record a script into a folder, and say what was recorded; raise ChildError where that fails."""
     folder.mkdir(parents=True)
-    with _stdout_to_stderr():
+    with _redirected((1, 2)):  # stdout is for what is said of it
         outcome = profile([_python(), str(script), *arguments], ProfileOptions(), folder, None, asked)
     for line in outcome.lines():
         print(line, file=sys.stderr, flush=True)

@@ -137,7 +137,7 @@ def own_code(subject: Subject) -> list[Advice]:
             "all of it, where that code leaves the loop or runs on another thread",
             [
                 f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
-                *words.idle_lines(subject, 0.1 * ns, words.SLOWED * ns),
+                *words.idle_lines(subject, ns),
             ],
             "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches "
             "instead of items",

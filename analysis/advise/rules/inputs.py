@@ -13,6 +13,8 @@ _TF_DATA = "build the pipeline with tf.data: map(..., num_parallel_calls=tf.data
 _REMEDIES = {
     "pytorch": "load batches in other processes: DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True), "
     "pin_memory=True with .to(device, non_blocking=True); decode and augment whole batches, or on the GPU (torchvision v2, DALI)",
+    "pytorch, on the host": "make whole batches at once, in place of one sample after the other; where cores are idle, in other "
+    "processes: DataLoader(num_workers=..., persistent_workers=True)",
     "tensorflow": _TF_DATA,
     "tensorflow 1": "tf.data instead of feed_dict: map(..., num_parallel_calls=...), cache(), prefetch(1)",
     "mxnet": "gluon.data.DataLoader(num_workers=..., prefetch=...), or mx.io.PrefetchingIter",

@@ -12,6 +12,8 @@ _REMEDIES = {
     "mxnet": "layout='NHWC' on GPUs",
     "": "keep one layout throughout: channels last for tensor cores and oneDNN",
 }
+_NO_CONVOLUTIONS = "fewer transposes and permutations: keep tensors in the order in which the products read them"
+_ON_HOST = 0.5  # of conversions: libraries for processors lay weights out anew in whatever layout a program chooses
 _CASTS = {
     "pytorch": "make data and parameters of one type at the start; keep weights in the type that autocast uses (or cache them)",
     "": "keep one type throughout",
@@ -20,19 +22,25 @@ _CASTS = {
 
 def conversions(subject: Subject) -> list[Advice]:
     """Tensors change their layout between layers."""
+    if subject.on_host and subject.framework.endswith("jax"):
+        return []  # XLA chooses layouts there, whatever the program says
     rows = subject.kernels(("layout",))
     ns = words.time_of(rows)
+    convolves = bool(subject.kernels()["kind"].astype("string").str.startswith("convolution").fillna(False).any())
+    saves, estimate = ns, "all of it, where one layout is kept"
+    if subject.on_host:
+        saves, estimate = round(_ON_HOST * ns), "half of it: libraries for processors lay weights out anew in any layout"
     return [
         Advice(
             "layout",
             "tensors change their layout in memory between layers",
-            ns,
-            "all of it, where one layout is kept",
+            saves,
+            estimate,
             [
                 f"Conversions take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}.",
                 *([f"Most of it in {named}."] if (named := words.largest(rows[rows["layer"].notna()], "layer")) else []),
             ],
-            words.text(subject, _REMEDIES),
+            words.text(subject, _REMEDIES) if convolves else _NO_CONVOLUTIONS,
             "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html"
             if subject.framework == "pytorch"
             else "",

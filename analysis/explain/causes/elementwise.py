@@ -14,7 +14,8 @@ _BYTES = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "s64": 8, "s32": 4
 _FUSE = {
     "pytorch": "call the operator that does it in one (torch.nn.functional), or torch.compile the module",
     "tensorflow": "call the operator that does it in one (tf.nn), or tf.function(jit_compile=True)",
-    "mxnet": "call the operator that does it in one (mx.nd.Activation), or net.hybridize() with MXNET_USE_FUSION=1 on GPUs",
+    "mxnet": "call the operator that does it in one (mx.nd.LayerNorm, mx.nd.LeakyReLU(act_type='gelu')), and hybridize the net; "
+    "MXNET_USE_FUSION=1 fuses on GPUs",
     "cntk": "call the operator that does it in one (C.ops)",
     "": "use an operator that does it in one, or a compiler that fuses elementwise operators",
 }

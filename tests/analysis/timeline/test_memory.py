@@ -13,7 +13,7 @@ CAPTURE = ROOT / "tests" / "data" / "pytorch" / "lenet-train" / "operators.pt.tr
 
 
 def made(events, counted=None):
-    """One step of one thread: forward 0-100 and backward 100-200 in layer conv, optimizer 200-300; events: time, bytes, address."""
+    """One step: forward 0-100 and backward 100-200 in layer conv, optimizer 200-300; events: time, bytes, address."""
     operators = pd.DataFrame({
         "thread": 1, "start_ns": [0, 100, 200], "end_ns": [90, 190, 290], "name": ["aten::mm", "aten::mm", "aten::add"],
         "phase": ["forward", "backward", "optimizer"], "layer": ["conv", "conv", None],
@@ -27,7 +27,7 @@ def made(events, counted=None):
 
 
 def test_kinds_and_layers_at_each_event():
-    # 1 workspace; 2 an activation kept until 150; 3 a gradient; 4 too, back after the backward; 5 the optimizer's; 7 of no operator
+    # 1 workspace; 2 an activation until 150; 3 a gradient; 4 too, back after the backward; 5 the optimizer's; 7 of no operator
     events = [(5, 64, 1), (10, 1000, 2), (20, -64, 1), (110, 300, 3), (120, 50, 4), (150, -1000, 2), (195, -50, 4), (210, 700, 5),
               (400, 9, 7)]  # fmt: skip
     (use,) = memory_over_time(made(events, counted=5000))["devices"]

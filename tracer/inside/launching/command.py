@@ -9,7 +9,7 @@ import glob
 import os
 import signal
 import subprocess
-from typing import Any, Iterator, Optional, Sequence, Tuple
+from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.profiling import printed
@@ -71,12 +71,13 @@ def _launched(arguments: Sequence[str]) -> Optional[str]:
     return None
 
 
-def run(command: Sequence[str], spec: str, injected: str) -> int:
+def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str]) -> int:
     """Run the command to its end, handing on signals; return its exit status as a shell gives it.
 
-    spec: path of what is to be recorded. injected: the folder of our sitecustomize. Raises NoSuchCommand.
+    spec: path of what is to be recorded. injected: the folder of our sitecustomize. more: variables of its environment. Raises
+    NoSuchCommand.
     """
-    variables = dict(os.environ)
+    variables = dict(os.environ, **more)
     variables[VARIABLE] = os.path.realpath(spec)
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, variables.get("PYTHONPATH"))))
     try:

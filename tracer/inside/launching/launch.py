@@ -39,18 +39,19 @@ def launch(
             os.unlink(os.path.join(folder, "owner"))
         wanted = {
             "folder": folder, "mode": options.mode, "plan": plan, "seconds": options.seconds, "warmup": options.warming(),
-            "focus": options.focus, "limit": options.limit, "sources": options.sources,
+            "focus": options.focus, "limit": options.limit, "sources": options.sources, "changes": options.changes,
+            "end": options.end,
         }  # fmt: skip
         with open(spec, "w", encoding="utf8") as out:
             json.dump(wanted, out, indent=1)
         with watcher:
-            status = process.run(command, spec, os.path.join(root, INJECTED))
+            status = process.run(command, spec, os.path.join(root, INJECTED), options.variables)
         process.forward_rest(folder)
         if status or not os.path.isdir(folder):
             break
     if not os.path.isdir(folder):
         raise FolderLost("%s: the script removed it while it ran (its exit status: %d); name another folder" % (folder, status))
-    outcome = Result(run, status, watcher).outcome()
+    outcome = Result(run, status, watcher, options.passes).outcome()
     scrubber.folder(folder)
     return outcome
 
@@ -76,7 +77,7 @@ def _record(command: Sequence[str], options: ProfileOptions, about: Dict[str, An
         "noise": about.get("noise", {}),
         "command": disclosure.command(about["command"], options.full_paths),
         "profiled": disclosure.command(command, options.full_paths),
-        "variables": disclosure.recorded(os.environ, full_paths=options.full_paths),
+        "variables": disclosure.recorded(dict(os.environ, **options.variables), options.variables, options.full_paths),
         "network": None,
         "model": None,
     }  # fmt: skip

@@ -1,7 +1,7 @@
 """What is to be recorded of a command, and the options of command lines for it."""
 
 import argparse
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 PASSES = ("clean", "layers", "kernels", "lines")
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
@@ -16,7 +16,9 @@ class ProfileOptions(object):
     instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has
     a run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
     lines are profiled, as FILE:FUNCTION; without any those that hold the step loop. limit: bytes that may be held. full_paths:
-    home folders and user names stay in what is written. sources: the program's own files are kept.
+    home folders and user names stay in what is written. sources: the program's own files are kept. passes: which are recorded.
+    changes: what is changed of the program (see tracer.inside.changes). variables: of its environment. end: it ends with the last
+    pass.
     """
 
     def __init__(
@@ -31,6 +33,10 @@ class ProfileOptions(object):
         limit: int = LIMIT,
         full_paths: bool = False,
         sources: bool = True,
+        passes: Sequence[str] = PASSES,
+        changes: Sequence[str] = (),
+        variables: Optional[Mapping[str, str]] = None,
+        end: bool = False,
     ) -> None:
         self.steps = steps
         self.window = window
@@ -42,6 +48,10 @@ class ProfileOptions(object):
         self.limit = limit
         self.full_paths = full_paths
         self.sources = sources
+        self.passes = passes
+        self.changes = list(changes)
+        self.variables = dict(variables or {})
+        self.end = end
 
     def plans(self) -> List[List[Dict[str, Any]]]:
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
@@ -53,6 +63,7 @@ class ProfileOptions(object):
         entries = [
             {"pass": name, "skip": 0 if name == "clean" else min(skipped, counts[name] // 2), "steps": counts[name]}
             for name in PASSES
+            if name in self.passes
         ]
         return [[entry] for entry in entries] if self.rerun else [entries]
 

@@ -44,13 +44,14 @@ class Outcome(object):
 class Result(object):
     """Makes the run folder's record of what the processes left. run: a RunRecord. status: the command's exit status.
 
-    watcher: tells what was sampled of each pass (see watching).
+    watcher: tells what was sampled of each pass (see watching). passes: those that were wanted.
     """
 
-    def __init__(self, run: Any, status: int, watcher: Any) -> None:
+    def __init__(self, run: Any, status: int, watcher: Any, passes: Sequence[str] = PASSES) -> None:
         self.run = run
         self.status = status
         self.watcher = watcher
+        self.passes = [name for name in PASSES if name in passes]
         self.notes = _json_lines(os.path.join(run.folder, "notes.jsonl"))
         self.problems: List[str] = []
         self.short = 0
@@ -58,11 +59,11 @@ class Result(object):
     def outcome(self) -> "Outcome":
         """Complete run.json and say what it holds."""
         record = self.run.record
-        found = [(name, self._pass(name)) for name in PASSES]
+        found = [(name, self._pass(name)) for name in self.passes]
         reports = {name: report for name, report in found if report is not None}
         for report in reports.values():
             self._learn(report)
-        missing = [name for name in PASSES if record["passes"].get(name, {}).get("status") != "complete"]
+        missing = [name for name in self.passes if record["passes"].get(name, {}).get("status") != "complete"]
         if missing:
             self._explain_missing(missing)
         self._say_dropped()

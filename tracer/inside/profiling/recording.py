@@ -7,9 +7,11 @@ a rank or marks its steps itself.
 
 The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how
 many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
-profile by line; limit: bytes that may be held, in memory and on the disk; sources: whether the program's own files are kept.
+profile by line; limit: bytes that may be held, in memory and on the disk; sources: whether the program's own files are kept;
+changes: names of what is changed of the program (see tracer.inside.changes); end: whether the program ends with the last pass.
 """
 
+import _thread
 import atexit
 import json
 import os
@@ -17,9 +19,9 @@ import shutil
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
-from kernelscope.tracer.inside import annotations, frameworks, steady
+from kernelscope.tracer.inside import annotations, changes, frameworks, steady
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.profiling import focus, parts, processes
@@ -83,6 +85,9 @@ class Recording(object):
         self._last: Optional[int] = None
         self._started: Optional[int] = None
         self._patches = Patches()
+        self._changes = Patches()  # which stay until the process ends
+        self._noted_changes: Set[str] = set()
+        self._leaving = False
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
         self._found = False  # whether the adapter knows what ends steps
@@ -113,6 +118,8 @@ class Recording(object):
             self._guarded(self._step_may_end, adapter, key, training)
         finally:
             self._busy = False
+        if self._leaving:
+            self._leave()
 
     def step_marked(self) -> None:
         """The script itself says that a step has ended: from now on nothing else ends one."""
@@ -162,12 +169,27 @@ class Recording(object):
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def _adapt(self, name: str) -> None:
+        changes.apply(name, self.spec.get("changes", ()), self._changes, self._changed)
         adapter = frameworks.adapter(name)(self)
         self._adapters.append(adapter)
         if len(self._adapters) == 1:
             atexit.register(self.finish, "the script ended")
             self._patches.wrap(os, "_exit", self._exiting)
         adapter.watch()
+
+    def _changed(self, name: str, what: str) -> None:
+        """Note what was changed of the program, each kind of thing once."""
+        text = json.dumps([name, what])
+        if text not in self._noted_changes:
+            self._noted_changes.add(text)
+            self.note("change", text)
+
+    def _leave(self) -> None:
+        """End the program: nothing of it is wanted any more. Its own handlers run."""
+        self._leaving = False
+        if threading.current_thread() is threading.main_thread():
+            raise SystemExit(0)
+        _thread.interrupt_main()
 
     def _exiting(self, leave: Callable[[int], Any]) -> Callable[[int], None]:
         def leaving(status: int) -> None:
@@ -308,6 +330,8 @@ class Recording(object):
             self._step_end = "with a block of step()" if key is MARKED else self._guarded(self._adapter.step_end, key)
         if not self._plan:
             self.finish("all passes are recorded")
+            # ranks wait for each other: where there are several, none leaves
+            self._leaving = bool(self.spec.get("end")) and all(one.process_rank() is None for one in self._adapters)
             return
         settled = steady.settled(self._times, self.spec["warmup"]["steps"])
         known = {"training": self._training, "warmup": {"steps": len(self._times), "settled": settled}}

@@ -133,11 +133,12 @@ class Adapter(Base):
     def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the call of functions: the outermost ones run graphs."""
         local, eager = self._local, self.tf.executing_eagerly
+        as_python = self.tf.config.functions_run_eagerly
 
         def called(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
             if not eager():
                 return self._calling_within(original, function, arguments, keywords)
-            if getattr(local, "function", False):
+            if getattr(local, "function", False) or as_python():
                 return original(function, *arguments, **keywords)
             local.function = True
             number = self.ranges.open("call") if self.ranges is not None else None

@@ -1,0 +1,93 @@
+"""What trials say: how much shorter the step became, how sure that is, and whether the program still computes the same.
+
+Trials take turns with the unchanged program; what the machine does meanwhile meets both. So the difference is taken in each
+round, and its mean has an interval by Student's t. As several changes are tried at once, each with its chance to look right,
+their p values are corrected by Holm's method (Holm, A simple sequentially rejective multiple test procedure, Scandinavian
+Journal of Statistics 6, 1979).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+CONFIRMED, PARTLY, UNSEEN, WORSE = "confirmed", "partly", "no effect seen", "made worse"
+FAILED, NOT_MET = "could not be tried", "nothing to change"
+_HALF = 0.5  # of what was claimed: less is a part of it
+_LOOSE = 1e-3  # of a value: by so much losses of equal programs may differ, as sums are taken in another order
+_SPREAD = 3.0  # times that of the unchanged program's runs
+_VARIES = 0.05  # of a value: an unchanged program that varies by more tells nothing about others
+
+Rounds = Sequence[int]  # the median clean step of each round, ns
+
+
+@dataclass(frozen=True)
+class Seen:
+    """By how much a step became shorter, on average over the rounds, with its interval (95%); p is corrected by Holm's method."""
+
+    saved_ns: int
+    interval_ns: tuple[int, int]
+    p: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is more than chance."""
+        return self.p < 1 - CONFIDENCE
+
+
+def seen(base: Rounds, trials: Mapping[str, Rounds]) -> dict[str, Seen]:
+    """Return what each trial saved against the unchanged program of the same rounds. Needs two rounds."""
+    found = {name: _paired(base, rounds) for name, rounds in trials.items()}
+    corrected = _holm({name: p for name, (_, _, p) in found.items()})
+    return {name: Seen(saved, interval, corrected[name]) for name, (saved, interval, _) in found.items()}
+
+
+def _paired(base: Rounds, rounds: Rounds) -> tuple[int, tuple[int, int], float]:
+    saved = np.asarray(base, dtype=float) - np.asarray(rounds, dtype=float)
+    count = len(saved)
+    mean, error = float(saved.mean()), float(saved.std(ddof=1)) / count**0.5
+    if not error:
+        return round(mean), (round(mean), round(mean)), 0.0 if mean else 1.0
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * error
+    p = 2 * float(stats.t.sf(abs(mean) / error, count - 1))
+    return round(mean), (round(mean - reach), round(mean + reach)), p
+
+
+def _holm(p: Mapping[str, float]) -> dict[str, float]:
+    order = sorted(p, key=lambda name: p[name])
+    corrected, least = {}, 0.0
+    for place, name in enumerate(order):
+        least = max(least, min(1.0, (len(order) - place) * p[name]))
+        corrected[name] = least
+    return corrected
+
+
+def verdict(result: Seen, claimed_ns: int | None) -> str:
+    """Say it in a word or two."""
+    if not result.sure:
+        return UNSEEN
+    if result.saved_ns < 0:
+        return WORSE
+    return PARTLY if claimed_ns is not None and result.saved_ns < _HALF * claimed_ns else CONFIRMED
+
+
+def same_results(base: Sequence[Sequence[float]], trial: Sequence[Sequence[float]]) -> bool | None:
+    """Return whether a changed program's first losses or outputs are those of the unchanged one; None where that cannot be told.
+
+    base, trial: of each run the values in order. What the unchanged program's own runs differ by, three times, is allowed; where
+    these differ much, because they draw other numbers, nothing can be told.
+    """
+    count = min((len(values) for values in (*base, *trial)), default=0)
+    if not count:
+        return None
+    before, after = (np.array([values[:count] for values in runs], dtype=float) for runs in (base, trial))
+    size = np.maximum(np.abs(before.mean(axis=0)), np.finfo(float).tiny)
+    spread = (before.max(axis=0) - before.min(axis=0)) / size
+    if (spread > _VARIES).any() or not np.isfinite(before).all():
+        return None
+    apart = np.abs(after - before.mean(axis=0)).max(axis=0) / size
+    return bool(np.isfinite(after).all() and (apart <= np.maximum(_LOOSE, _SPREAD * spread)).all())

@@ -1,0 +1,76 @@
+"""Verdicts of trials: intervals by hand, Holm's correction, chance, and results that stay or do not."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kernelscope.analysis.confirm.verdicts import CONFIRMED, PARTLY, UNSEEN, WORSE, Seen, same_results, seen, verdict
+
+MS = 1_000_000
+
+
+def test_the_interval_is_that_of_paired_differences():
+    base, rounds = [10 * MS, 11 * MS, 12 * MS, 11 * MS], [8 * MS, 8 * MS, 10 * MS, 8 * MS]
+    found = seen(base, {"a": rounds})["a"]
+    # differences 2, 3, 2, 3: mean 2.5, deviation 0.57735, error 0.288675; t(3) at 97.5% is 3.182446
+    assert found.saved_ns == 2.5 * MS
+    assert found.interval_ns == pytest.approx((1.581307 * MS, 3.418693 * MS), abs=2)
+    assert found.p == pytest.approx(stats.ttest_rel(base, rounds).pvalue)
+
+
+def test_several_at_once_are_corrected():
+    rng = np.random.default_rng(1)
+    base = (10 * MS + rng.normal(0, MS, 6)).round()
+    trials = {str(number): (base - rng.normal(number * MS / 4, MS / 2, 6)).round() for number in range(4)}
+    raw = {name: stats.ttest_rel(base, rounds).pvalue for name, rounds in trials.items()}
+    order = sorted(raw, key=raw.get)
+    expected, most = {}, 0.0
+    for place, name in enumerate(order):
+        most = max(most, min(1.0, (4 - place) * raw[name]))
+        expected[name] = most
+    assert {name: one.p for name, one in seen(base, trials).items()} == pytest.approx(expected)
+
+
+def test_changes_that_do_nothing_are_seldom_sure():
+    rng = np.random.default_rng(7)
+    wrong = 0
+    for _ in range(500):
+        drift = rng.normal(0, MS, 6)  # the machine's, which both meet
+        base = 10 * MS + drift + rng.normal(0, MS / 5, 6)
+        trials = {name: 10 * MS + drift + rng.normal(0, MS / 5, 6) for name in "abcde"}
+        wrong += any(one.sure for one in seen(base, trials).values())
+    assert wrong < 500 * 0.08, "in at most 5% of the tries, all five together"
+
+
+def test_rounds_that_are_all_equal():
+    found = seen([5, 5, 5], {"same": [5, 5, 5], "shorter": [4, 4, 4]})
+    assert not found["same"].sure
+    assert found["shorter"].sure
+    assert found["shorter"].interval_ns == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("saved", "p", "claimed", "expected"),
+    [
+        (5, 0.2, 5, UNSEEN), (5, 0.01, 5, CONFIRMED), (5, 0.01, None, CONFIRMED), (5, 0.01, 11, PARTLY), (-5, 0.01, 5, WORSE),
+        (50, 0.01, 5, CONFIRMED), (-5, 0.2, None, UNSEEN),
+    ],
+)  # fmt: skip
+def test_words(saved, p, claimed, expected):
+    assert verdict(Seen(saved, (0, 0), p), claimed) == expected
+
+
+def test_results_are_those_of_the_unchanged_program():
+    assert same_results([[1.0, 0.9], [1.0, 0.9]], [[1.0, 0.9], [1.0, 0.9004]])
+    assert same_results([[1.0, 0.9], [1.0, 0.9]], [[1.0, 0.92]]) is False
+    assert same_results([[1.0, 0.9]], [[1.0, float("nan")]]) is False
+    # the unchanged program's own runs are 1% apart: by three times that a change may be
+    assert same_results([[1.0], [1.01]], [[1.02]])
+    assert same_results([[1.0], [1.01]], [[1.2]]) is False
+
+
+def test_results_that_vary_by_themselves_tell_nothing():
+    assert same_results([[1.0], [1.2]], [[1.1]]) is None
+    assert same_results([[], []], [[]]) is None
+    assert same_results([[1.0]], [[]]) is None
+    assert same_results([[float("nan")]], [[float("nan")]]) is None

@@ -1,0 +1,84 @@
+"""Changes of programs from outside: each does what it says in the real framework, and nothing is changed without being named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope.analysis.confirm.interventions import INTERVENTIONS
+from kernelscope.tracer.inside import changes
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.errors import ChildError
+from kernelscope.tracer.outside.staging import stage
+
+CHILDREN = Path(__file__).parent / "children"
+CORES = len(os.sched_getaffinity(0))
+PLAIN = {
+    "met": [], "last channels": False, "fused": None, "foreach": None, "type": "torch.float32", "checked": True,
+    "forward passes": 2, "deterministic": True, "threads": 1, "onednn": False, "batches": [0.0, 2.0],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    try:
+        python = str(environments.resolve("pytorch", None).python)
+    except ChildError as error:
+        pytest.skip(str(error))
+    staged = str(stage(tmp_path_factory.mktemp("staged")))
+
+    def run(*names: str) -> dict[str, Any]:
+        line = [python, str(CHILDREN / "changed_torch.py"), *(f"pytorch:{name}" for name in names)]
+        done = subprocess.run(
+            line, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "PYTHONPATH": staged}
+        )
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    return run
+
+
+@pytest.mark.slow
+def test_without_a_change_the_program_is_as_it_is(changed: Callable[..., dict[str, Any]]) -> None:
+    """Alone shows what the others are compared with: checks, checkpoints and one thread, as the program asks for them."""
+    assert changed() == PLAIN
+
+
+@pytest.mark.slow
+def test_each_change_does_what_it_says_and_is_noted(changed: Callable[..., dict[str, Any]]) -> None:
+    """Alone shows the changes in PyTorch itself, in two runs as some exclude each other."""
+    named = ("channels last", "fused optimizer", "no checks", "not deterministic", "no checkpoints", "all cores", "onednn")
+    found = changed(*named)
+    noted = found.pop("met")
+    expected: dict[str, Any] = {"last channels": True, "fused": True, "checked": False, "forward passes": 1}
+    expected.update(deterministic=False, threads=CORES, onednn=True)
+    assert found == {key: expected.get(key, value) for key, value in PLAIN.items() if key != "met"}
+    assert {name for name, _ in noted} == set(named)
+    other = changed("bfloat16", "foreach optimizer", "one batch", "values")
+    values = [float(what) for name, what in other["met"] if name == "values"]
+    assert other["type"] == "torch.bfloat16"
+    assert other["foreach"] is True
+    assert other["batches"] == [0.0, 0.0]
+    assert len(values) == 1
+    assert 0.1 < values[0] < 10
+
+
+def test_of_other_frameworks_nothing_is_changed() -> None:
+    changes.apply("torch", ["mxnet:hybridized", "keras:graphs"], Patches(), lambda name, what: pytest.fail(name))
+    changes.apply("numpy", ["pytorch:compiled"], Patches(), lambda name, what: pytest.fail(name))
+
+
+def test_every_change_is_used() -> None:
+    """What no intervention makes would be there for nothing."""
+    used = {name for one in INTERVENTIONS for name in one.changes}
+    for family in changes.MODULES.values():
+        module = __import__(f"kernelscope.tracer.inside.changes.{family}", fromlist=["CHANGES"])
+        assert {f"{family}:{name}" for name in module.CHANGES} - used <= {f"{family}:values"}

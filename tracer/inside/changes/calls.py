@@ -1,0 +1,26 @@
+"""Calls of models: which are calls of the whole model, and not of a part of it."""
+
+import threading
+from typing import Any, Callable
+
+
+class Outermost(object):
+    """Tells calls that stand in no other one, on each thread."""
+
+    def __init__(self) -> None:
+        self._calls = threading.local()
+
+    def around(self, call: Callable[..., Any], outermost: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what is put in place of `call`: `outermost(call, *arguments)` for calls that stand in no other one."""
+        state = self._calls
+
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            if getattr(state, "inside", False):
+                return call(*arguments, **named)
+            state.inside = True
+            try:
+                return outermost(call, *arguments, **named)
+            finally:
+                state.inside = False
+
+        return wrapped

@@ -1,0 +1,230 @@
+"""What can be changed of a program of PyTorch: layout, precision, optimizer, compilation, modes, threads, its loader."""
+
+import os
+from typing import Any, Callable, List
+
+from kernelscope.tracer.inside.changes.calls import Outermost
+from kernelscope.tracer.inside.profiling.patches import Patches
+
+Seen = Callable[[str], None]
+VALUES = 5  # losses or outputs that are noted
+
+
+def channels_last(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Give convolutions weights in channels-last order: their outputs then have it, too."""
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def init(self: Any, *arguments: Any, **named: Any) -> None:
+            original(self, *arguments, **named)
+            self.weight.data = self.weight.data.contiguous(memory_format=torch.channels_last)
+            seen(type(self).__name__)
+
+        return init
+
+    for kind in (torch.nn.Conv2d, torch.nn.ConvTranspose2d):
+        patches.wrap(kind, "__init__", make)
+
+
+def _optimizers(torch: Any, patches: Patches, seen: Seen, wanted: str, other: str) -> None:
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def init(self: Any, *arguments: Any, **named: Any) -> None:
+            named.pop(other, None)
+            named[wanted] = True
+            original(self, *arguments, **named)
+            seen(type(self).__name__)
+
+        return init
+
+    for name in ("SGD", "Adam", "AdamW", "Adagrad"):
+        patches.wrap(getattr(torch.optim, name), "__init__", make)
+
+
+def fused_optimizer(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Let optimizers update all parameters in one kernel."""
+    _optimizers(torch, patches, seen, "fused", "foreach")
+
+
+def foreach_optimizer(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Let optimizers update parameters in lists."""
+    _optimizers(torch, patches, seen, "foreach", "fused")
+
+
+def _models(torch: Any, patches: Patches, outermost: Callable[..., Any]) -> None:
+    """Put a function around calls of whole models, those that have parameters: outermost(call, model, *arguments)."""
+
+    def chosen(call: Callable[..., Any], model: Any, *arguments: Any, **named: Any) -> Any:
+        if next(model.parameters(), None) is None:
+            return call(model, *arguments, **named)
+        return outermost(call, model, *arguments, **named)
+
+    patches.wrap(torch.nn.Module, "__call__", lambda original: Outermost().around(original, chosen))
+
+
+def compiled(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Compile models when they are first called."""
+    done = set()
+
+    def outermost(call: Callable[..., Any], model: Any, *arguments: Any, **named: Any) -> Any:
+        if id(model) not in done:
+            done.add(id(model))
+            model.compile()
+            seen(type(model).__name__)
+        return call(model, *arguments, **named)
+
+    _models(torch, patches, outermost)
+
+
+def bfloat16(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Call models under autocast."""
+
+    def outermost(call: Callable[..., Any], model: Any, *arguments: Any, **named: Any) -> Any:
+        seen(type(model).__name__)
+        with torch.autocast(next(model.parameters()).device.type, dtype=torch.bfloat16):
+            return call(model, *arguments, **named)
+
+    _models(torch, patches, outermost)
+
+
+def no_checks(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Keep autograd's anomaly detection off."""
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def enabled(mode: bool, *more: Any) -> None:
+            if mode:
+                seen("anomaly detection")
+            original(False, *more)
+
+        return enabled
+
+    patches.wrap(torch, "set_anomaly_enabled", make)
+
+
+def not_deterministic(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Keep deterministic algorithms off."""
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def use(mode: Any, **named: Any) -> None:
+            if mode:
+                seen("deterministic algorithms")
+            original(False, **named)
+
+        return use
+
+    patches.wrap(torch, "use_deterministic_algorithms", make)
+
+
+def no_checkpoints(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Keep activations where the program would compute them again."""
+    import torch.utils.checkpoint as checkpoints  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    own = ("use_reentrant", "context_fn", "determinism_check", "debug", "preserve_rng_state")
+
+    def make(_: Callable[..., Any]) -> Callable[..., Any]:
+        def kept(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+            seen(getattr(function, "__qualname__", type(function).__name__))
+            return function(*arguments, **{name: value for name, value in named.items() if name not in own})
+
+        return kept
+
+    patches.wrap(checkpoints, "checkpoint", make)
+
+
+def all_cores(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Compute with as many threads as the process has cores, whatever the program says."""
+    cores = len(os.sched_getaffinity(0))
+    torch.set_num_threads(cores)
+    seen("%d threads" % cores)
+    patches.wrap(torch, "set_num_threads", lambda _: lambda threads: None)
+
+
+def onednn(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Keep oneDNN on."""
+
+    def make(original: Callable[[bool], Any]) -> Callable[[bool], Any]:
+        def enabled(on: bool) -> Any:
+            if not on:
+                seen("oneDNN")
+            return original(True)
+
+        return enabled
+
+    prop = vars(type(torch.backends.mkldnn)).get("enabled")
+    if prop is not None:
+        prop.setter = make(prop.setter)
+    patches.wrap(torch._C, "_set_mkldnn_enabled", make)
+
+
+def workers(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Give loaders that have none two processes that stay."""
+    import torch.utils.data as data  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def init(self: Any, dataset: Any, batch_size: Any = 1, *arguments: Any, **named: Any) -> None:
+            if not arguments and not named.get("num_workers"):
+                named.update(num_workers=2, persistent_workers=True)
+                seen("DataLoader")
+            original(self, dataset, batch_size, *arguments, **named)
+
+        return init
+
+    patches.wrap(data.DataLoader, "__init__", make)
+
+
+def one_batch(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Hand out a loader's first batch again and again: what is left of a step without loading."""
+    import torch.utils.data as data  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def iterate(self: Any) -> Any:
+            first = next(iter(original(self)))
+            seen("DataLoader")
+            for _ in range(len(self)):
+                yield first
+
+        return iterate
+
+    patches.wrap(data.DataLoader, "__iter__", make)
+
+
+def values(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Note the first losses whose gradients are taken; of programs that take none the means of the first outputs."""
+    noted: List[Any] = []
+
+    def note(tensor: Any) -> None:
+        if len(noted) < VALUES:
+            noted.append(tensor)
+            seen(repr(float(tensor.detach().double().abs().mean())))
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(self: Any, *arguments: Any, **named: Any) -> Any:
+            note(self)
+            return original(self, *arguments, **named)
+
+        return backward
+
+    def outermost(call: Callable[..., Any], model: Any, *arguments: Any, **named: Any) -> Any:
+        result = call(model, *arguments, **named)
+        first = result[0] if isinstance(result, (tuple, list)) and result else result
+        if not torch.is_grad_enabled() and torch.is_tensor(first):
+            note(first)
+        return result
+
+    patches.wrap(torch.Tensor, "backward", make)
+    _models(torch, patches, outermost)
+
+
+CHANGES = {
+    "channels last": channels_last,
+    "fused optimizer": fused_optimizer,
+    "foreach optimizer": foreach_optimizer,
+    "compiled": compiled,
+    "bfloat16": bfloat16,
+    "no checks": no_checks,
+    "not deterministic": not_deterministic,
+    "no checkpoints": no_checkpoints,
+    "all cores": all_cores,
+    "onednn": onednn,
+    "workers": workers,
+    "one batch": one_batch,
+    "values": values,
+}
