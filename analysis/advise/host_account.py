@@ -39,7 +39,9 @@ def of_run(run: Run, trace: Trace) -> tuple[pd.DataFrame, int]:
     if clean_ns is None or not found.step_ns:
         return _rows(found, found.cells["time_ns"].to_numpy(np.int64)), found.step_ns
     # recorded steps that took less than clean ones met a better moment: their rows are made longer alike
-    kept = recording_cost.kept(run, trace, found.cells, clean_ns).factors if clean_ns < found.step_ns else np.ones(len(found.cells))
+    kept = (
+        recording_cost.kept(run, trace, found.cells, clean_ns).factors if clean_ns < found.step_ns else np.ones(len(found.cells))
+    )
     time_ns = found.cells["time_ns"].to_numpy(dtype=float)
     return _rows(found, intervals.apportion(time_ns * kept, round(clean_ns))), round(clean_ns)
 

@@ -28,8 +28,12 @@ _PIPELINE = re.compile(
 # Lines that set up what a cause is about: their own time tells nothing
 _SETS = {
     input_pipeline.CAUSE: _PIPELINE,
-    "eager against graph": re.compile(r"tf\.function|run_eagerly|run_functions_eagerly|\bjit\b|jit_compile|hybridize|\.compile\("),
-    "precision": re.compile(r"float64|double\(|bfloat16|float16|half\(|autocast|mixed_precision|set_global_policy|matmul_precision"),
+    "eager against graph": re.compile(
+        r"tf\.function|run_eagerly|run_functions_eagerly|\bjit\b|jit_compile|hybridize|\.compile\("
+    ),
+    "precision": re.compile(
+        r"float64|double\(|bfloat16|float16|half\(|autocast|mixed_precision|set_global_policy|matmul_precision"
+    ),
     "thread count": re.compile(r"threads|num_threads|THREADS"),
 }
 _LINES = 3  # changed lines of one class that are named
@@ -147,7 +151,7 @@ def sentence(case: Case, granted: Mapping[str, int], cause: str = "") -> str | N
 
 
 def _in_class(case: Case, granted: Mapping[str, int], least: float) -> str | None:
-    """Return the changed lines in the class whose layers have at least so much of a cause; of several classes that of fewest layers."""
+    """Return the changed lines in the class whose layers have at least so much of a cause, of several that of fewest layers."""
     found: list[tuple[bool, int, dict[str, Any], list[str]]] = []
     for row in case.changes:
         layers = _layers_of_class(case, row["within"])

@@ -36,7 +36,8 @@ class LineChange:
 def same(case: Case) -> bool:
     """Return whether both sides ran the same program with the same settings, versions and arguments on the same machine.
 
-    Comments, layout and what the program calls its own things are no part of a program. False where it is not known, as without source files.
+    Comments, layout and what the program calls its own things are no part of a program. False where it is not known, as without
+    source files.
     """
     a, b = case.a, case.b
     if not a.sources or not b.sources or host_evidence.differing(case):

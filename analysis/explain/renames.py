@@ -18,8 +18,8 @@ _NO_PROGRAM = (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.To
 def renamed(a: str, b: str) -> dict[str, str]:
     """Return the names of A's own that B calls otherwise: old to new.
 
-    A name counts where A binds it and B knows it no more, where B binds the new one and A did not know it, and where it became that
-    one alone in all lines that are otherwise the same.
+    A name counts where A binds it and B knows it no more, where B binds the new one and A did not know it, and where it became
+    that one alone in all lines that are otherwise the same.
     """
     own, theirs = _bound(a), _bound(b)
     old, new = (_names(text) for text in (a, b))
@@ -47,7 +47,9 @@ def plain_lines(text: str, names: Mapping[str, str]) -> list[str]:
         elif token.type == tokenize.NAME and token.string in names:
             lines[row] = lines[row][:first] + names[token.string] + lines[row][last:]
         elif token.type == tokenize.STRING and _FORMATTED.match(token.string) and token.start[0] == token.end[0]:
-            lines[row] = lines[row][:first] + _FIELD.sub(lambda field: _replaced(field[0], names), token.string) + lines[row][last:]
+            lines[row] = (
+                lines[row][:first] + _FIELD.sub(lambda field: _replaced(field[0], names), token.string) + lines[row][last:]
+            )
     return lines
 
 

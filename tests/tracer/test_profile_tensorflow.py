@@ -253,6 +253,17 @@ def test_an_eager_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_functions_that_run_as_python_step_as_eager_loops_do(tmp_path: Path) -> None:
+    """Alone shows steps of a tf.function that tf.config.run_functions_eagerly keeps from becoming a graph."""
+    done = _profiled(tmp_path / "run", _python(), str(SCRIPT), "as Python")
+    assert done.returncode == 3, done.stderr
+    run = Run(tmp_path / "run")
+    assert run.complete
+    assert run.record["options"]["mode"] == "train"
+    assert {"stem", "block1.activation (2)", "head", "loss", "(optimizer)"} <= _layers(run)
+
+
+@pytest.mark.slow
 def test_predict(tmp_path: Path) -> None:
     done = _profiled(tmp_path / "run", _python(), str(SCRIPT), "predict")
     assert done.returncode == 3, done.stderr

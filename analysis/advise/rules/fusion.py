@@ -18,8 +18,8 @@ _FUSE = {
     "tensorflow 1": "XLA fuses them: optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1 in tf.ConfigProto",
     "tensorflow 1, compiled": "these are outside of XLA's clusters: replace operators between them that XLA cannot compile",
     "mxnet": "net.hybridize(), and the fused operator where there is one",
-    "mxnet, compiled": "one operator in place of the chain, such as mx.nd.LayerNorm or mx.nd.LeakyReLU(act_type='gelu'); products "
-    "in place of powers",
+    "mxnet, compiled": "one operator in place of the chain, such as mx.nd.LayerNorm or mx.nd.LeakyReLU(act_type='gelu'); "
+    "products in place of powers",
     "jax": "jax.jit around all of it fuses them",
     "": "compile the chain, or use a fused operator",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
+from math import isqrt, prod
 from typing import NamedTuple
 
 from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
@@ -14,6 +14,7 @@ from kernelscope.analysis.kernels.work.tensors import Shape
 _SIZE = re.compile(r"(?<![a-z])([a-z]+)(\d{1,18})(?!\d)")
 _TENSORS = re.compile(r"\d+(?:x\d+)*(?::\d+(?:x\d+)*)*")
 _VECTOR = re.compile(r"n(\d{1,18})(?: .*)?")
+_TERMS = 3  # of a product: both factors and the result
 _GATES = (("vanilla_rnn", 1), ("vanilla_lstm", 4), ("augru", 3), ("gru", 3))
 
 
@@ -53,6 +54,8 @@ def of_description(columns: KernelColumns) -> Amount:
     if _TENSORS.fullmatch(text):
         shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
         moved = _moved(str(columns.kind), columns.library, str(columns.operator or columns.name), shapes, backward, size)
+        if columns.kind == PRODUCTS[0] and len(shapes) == _TERMS:
+            return replace(nothing, flops=_of_tensors(shapes), bytes=moved, source="shapes of both factors and the product")
         return replace(nothing, bytes=moved, source="shapes" if moved is not None else None)
     return nothing
 
@@ -93,6 +96,22 @@ def _product(nothing: Amount, problem: str | None, size: tuple[int, int] | None)
         batch = prod(max(pair) for pair in zip(left[:-2], right[:-2], strict=False))
     moved = size and size[0] * batch * (m * k + k * n + m * n)
     return replace(nothing, flops=2 * batch * m * n * k, bytes=moved, source="m, n, k")
+
+
+def _of_tensors(shapes: Sequence[Shape]) -> int | None:
+    """Return the operations of products of which the factors' and the result's tensors are known, whichever are transposed.
+
+    They have b·m·k, b·k·n and b·m·n elements, so that the product of these is (b·m·n·k)²·b; b is what all three begin with.
+    None where that does not fit.
+    """
+    batch = 1
+    for sizes in zip(*(shape[:-2] for shape in shapes), strict=False):
+        if len(set(sizes)) > 1:
+            break
+        batch *= sizes[0]
+    square, rest = divmod(prod(map(prod, shapes)), batch)
+    root = isqrt(square)
+    return 2 * root if not rest and root * root == square else None
 
 
 def _window(nothing: Amount, sizes: dict[str, int], size: tuple[int, int] | None) -> Amount:

@@ -1,11 +1,13 @@
 """Advice on steps that the host's processors compute, on made-up rows."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, KEYS
 from kernelscope.analysis.accounting.idle_causes import FETCHING, OPERATOR, PROGRAM
-from kernelscope.analysis.advise.rules import host, inputs
+from kernelscope.analysis.advise.rules import fusion, host, inputs, layouts
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.trace import Trace, conform
 
@@ -22,6 +24,39 @@ def subject(*rows, framework="tensorflow", operators=(), host_lines=()):
     if host_lines:
         tables["host_lines"] = conform("host_lines", pd.DataFrame(list(host_lines)))
     return Subject("run", Trace(steps=steps, **tables), table, 10 * MS, "cpu", None, STEPS, None, 1, {"framework": framework})
+
+
+KERNEL = (COMPUTE, None, None, "forward", 4.0)
+
+
+def of_kinds(*kinds, framework):
+    made = subject(*[KERNEL for _ in kinds], framework=framework)
+    return replace(made, rows=made.rows.assign(kind=pd.Series(list(kinds), dtype="string")))
+
+
+def test_layouts_on_processors():
+    (one,) = layouts.conversions(of_kinds("layout", "convolution forward", framework="pytorch"))
+    assert one.saves_ns == 2 * MS, "half of the conversions"
+    assert "channels_last" in one.remedy
+    (other,) = layouts.conversions(of_kinds("layout", "gemm", framework="pytorch"))
+    assert "channels" not in other.remedy, "it has no convolutions"
+    assert layouts.conversions(of_kinds("layout", "gemm", framework="jax")) == [], "XLA chooses layouts"
+
+
+def test_remedies_are_for_processors():
+    (one,) = inputs.waiting(subject((IDLE, FETCHING, None, "data", 4.0), framework="pytorch"))
+    assert "whole batches" in one.remedy
+    assert not any(word in one.remedy for word in ("GPU", "pin_memory", ".to(device"))
+
+
+def test_a_net_that_is_hybridized_is_not_told_to_hybridize():
+    made = subject(KERNEL, framework="mxnet")
+    assert made.kinds[-2:] == ["mxnet", ""]
+    assert "mxnet, compiled" not in made.kinds
+    graph = subject(KERNEL, framework="mxnet")
+    graph.facts["settings"] = {"execution": "hybridized inline_limit=2"}
+    assert graph.kinds[0] == "mxnet, compiled"
+    assert "hybridize" not in fusion._FUSE["mxnet, compiled"]
 
 
 def test_callbacks_are_the_programs_own_code_and_no_dispatch():

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from kernelscope.analysis.explain import abstention, changed_lines, noise, program
+from kernelscope.analysis.explain import abstention, changed_lines, noise, program, renames
 from kernelscope.analysis.explain.model import Case
 from kernelscope.analysis.recordings.run import Run
 from tests.analysis.explain.causes.conftest import case, side, steps
@@ -93,6 +93,61 @@ def test_what_moves_by_a_line_is_one_change():
     assert len(program.changes(pair(made("a", apart), made("b", far)))) == 2
 
 
+NAMED = """
+class Net:
+    def __init__(self, width):
+        self.skip = Linear(width)
+
+    def forward(self, x):
+        total = self.skip(x)  # what is added
+        return act(x + total)
+
+losses = []
+for x in data:
+    losses.append(Net(3).forward(x))
+print(f"mean {sum(losses):.3f}")
+"""
+
+
+def test_what_a_program_calls_its_own_things_is_no_change():
+    names = (("skip", "shortcut"), ("total", "added"), ("losses", "curve"), ("width", "size"), ("  # what is added", ""))
+    text = NAMED
+    for old, new in names:
+        text = text.replace(old, new)
+    both = pair(made("a", NAMED), made("b", text))
+    assert program.same(both)
+    assert program.changes(both) == []
+    assert renames.renamed(NAMED, text) == {"skip": "shortcut", "total": "added", "losses": "curve", "width": "size"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("act(x + total)", "other(x + total)"),  # somebody else's function
+        ("self.skip(x)", "self.shortcut(x)"),  # which it does not bind
+        ("losses = []", "curve = []"),  # of which the old name is still used
+        ("Linear(width)", "Conv(width)"),
+    ],
+)
+def test_other_names_are_changes(old, new):
+    both = pair(made("a", NAMED), made("b", NAMED.replace(old, new)))
+    assert renames.renamed(NAMED, NAMED.replace(old, new)) == {}
+    assert not program.same(both)
+    assert len(program.changes(both)) == 1
+
+
+def test_beside_renames_what_else_changed_is_seen():
+    text = NAMED.replace("skip", "shortcut").replace("act(x + total)", "act(act(x + total))")
+    [change] = program.changes(pair(made("a", NAMED), made("b", text)))
+    assert change.b[1] == ["        return act(act(x + total))"]
+    assert change.a[1] == ["        return act(x + total)"]
+
+
+def test_text_that_is_no_python_has_no_renames():
+    assert renames.renamed("def (", "fed (") == {}
+    assert renames.plain_lines("def (  # x", {"def": "fed"}) == ["def (  # x"]
+
+
 NETWORK = """
 class Block(nn.Module):
     def forward(self, x):
@@ -111,6 +166,32 @@ def test_lines_of_a_modules_class_are_named_where_most_of_a_cause_is_in_its_laye
     said = changed_lines.sentence(case, {"r1": 80, "r2": 20})
     assert said == "Changed: train.py line 4 `return self.fc(x.double())`, which is the code of blocks.0."
     assert "which is the code" not in str(changed_lines.sentence(case, {"r1": 20, "r2": 80}))
+
+
+def test_of_several_classes_that_of_the_fewest_layers_is_named_with_all_its_lines():
+    text = NETWORK.replace("        return self.fc(x)", "        x = self.norm(x)\n        y = x\n        return self.fc(y)")
+    text += "\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return self.blocks(self.stem(x))\n"
+    changed = text.replace("norm(x)", "mish(x)").replace("fc(y)", "mish(fc(y))").replace("stem(x)", "mish(x)")
+    case = pair(made("a", text), made("b", changed))
+    modules = [{"name": "Net", "type": "Net"}, {"name": "blocks.0", "type": "Block"}, {"name": "blocks.1", "type": "Block"}]
+    case.b.trace.info["modules"] = modules
+    rows = [{"row": "r1", "layer": "blocks.0"}, {"row": "r2", "layer": "blocks.1.fc"}, {"row": "r3", "layer": "stem"}]
+    case.account.rows = pd.DataFrame(rows).set_index("row", drop=False)
+    case.changes = changed_lines.changed(case)
+    said = changed_lines.sentence(case, {"r1": 60, "r2": 30, "r3": 10})
+    assert said.startswith("Changed: train.py line 4 `x = self.mish(x)`")
+    assert "train.py line 6 `return self.mish(fc(y))`" in said
+    assert "blocks(self.mish(x))" not in said
+    assert said.endswith("which is the code of blocks.0 and blocks.1.")
+
+
+def test_a_decorator_that_is_gone_is_named_with_eager_mode():
+    before = SCRIPT + "\nSTEPS = 100\n\n@tf.function\ndef step(x):\n    return x\n"
+    after = before.replace("@tf.function\n", "\n").replace("STEPS = 100", "STEPS = 50")
+    case = pair(made("a", before), made("b", after))
+    case.changes = changed_lines.changed(case)
+    said = changed_lines.sentence(case, {"r1": 1}, "eager against graph")
+    assert said == "Changed: train.py line 9 (of A, gone in B) `@tf.function`."
 
 
 def test_the_lines_that_set_up_the_input_are_named_with_it():

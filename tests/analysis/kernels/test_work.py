@@ -30,6 +30,20 @@ def test_products():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("problem", "flops"),
+    [
+        ("8x4x96x32:8x4x32x96:8x4x96x96", 2 * 32 * 96 * 32 * 96),
+        ("8x4x96x96:8x4x96x32:8x4x96x32", 2 * 32 * 96 * 96 * 32),
+        ("8x4x96x32:8x4x96x96:8x4x32x96", 2 * 32 * 96 * 32 * 96),  # the first one transposed
+        ("3x5:5x7:3x7", 2 * 3 * 5 * 7),
+        ("3x5:5x7:3x8", None),  # no product
+    ],
+)
+def test_products_of_tensors_with_several_batch_dimensions(problem, flops):
+    assert described(kind="gemm", library="eigen", problem=problem)[0] == flops
+
+
 @pytest.mark.parametrize("kind", ["convolution forward", "convolution data gradient", "convolution weight gradient"])
 def test_convolutions(kind):
     # LeNet's second: 6 to 16 channels, 5x5, 14x14 to 10x10, 64 samples
