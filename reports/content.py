@@ -196,10 +196,11 @@ def headline(result: Result) -> str:
     """Return the answer in one sentence, about all sides."""
     rows = by_speed(result)
     best = rows[0]
-    verb = "trains" if result["mode"] == "train" else "infers"
     step = f"{units.duration(best['step_median_ns'])} per step"
     if len(rows) == 1:
-        return f"{best['framework']} {verb} {result['network']['name']} at {step}"
+        kind, network = "training" if result["mode"] == "train" else "inference", result["network"]["name"]
+        said = f"A step of {kind} takes {_step(best)}: {network}"
+        return said if PurePath(network).stem == best["framework"] else f"{said} in {best['framework']}"  # a script's own name
     if rows[1].get("significant") is False:
         alike = f"{best['framework']} and {rows[1]['framework']} cannot be told apart: {step} and {_step(rows[1])}"
         return f"{alike}; {_following(rows[2:])}" if rows[2:] else alike

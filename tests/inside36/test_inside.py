@@ -263,6 +263,12 @@ class SteadyTest(unittest.TestCase):
         """A loop that still gets faster is not warm."""
         self.assertFalse(steady.settled([100, 90, 80, 70, 60, 50, 45, 40, 35, 30], 5))
 
+    def test_windows_that_lie_apart_waver(self):
+        self.assertTrue(steady.wavers([30] * 10 + [55] * 5 + [30] * 4, 5))
+        self.assertFalse(steady.wavers([30, 31, 29, 30, 60] * 4, 5))
+        self.assertFalse(steady.wavers([30] * 5 + [34] * 5 + [31] * 5, 5))
+        self.assertFalse(steady.wavers([30, 60, 90], 5))
+
     def test_level_times_are_settled_after_the_minimum(self):
         """Two groups alike settle it, but not before the minimum."""
         self.assertTrue(steady.settled([500] + [30] * 10, 5))

@@ -91,7 +91,7 @@ def test_a_run_shows_its_breakdowns(result, tmp_path, parse):
     html.write_run(alone, parts, tmp_path / "run.html")
     text = (tmp_path / "run.html").read_text(encoding="utf8")
     parse(text)
-    assert "<h1>pytorch trains lenet at 71.2 ms per step</h1>" in text
+    assert "<h1>A step of training takes 71.2 ms: lenet in pytorch</h1>" in text
     assert 'id="by-line"' in text
     longest = max(result["layers"], key=lambda row: row["time_ns"][name] or 0)
     place = result["layers"].index(longest)

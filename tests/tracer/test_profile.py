@@ -481,6 +481,20 @@ def test_plans() -> None:
     assert ProfileOptions(window=(7, 27)).warming() == {"steps": 7, "settle": False}
 
 
+@pytest.mark.parametrize(
+    ("slow", "options", "count"),
+    [("16:24", (), 40), ("0:0", (), 20), ("16:24", ("--steps", "20"), 20)],
+    ids=["wavering", "steady", "asked for"],
+)
+def test_where_clean_steps_waver_there_are_more(tmp_path: Path, slow: str, options: tuple[str, ...], count: int) -> None:
+    """As many as asked for, where a number is; a machine that is busy may make steady ones waver, too."""
+    line = ("--quiet", "--warmup", "5", *options)
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "120", options=line, env={**os.environ, "TOY_SLOW": slow})
+    assert done.returncode == 0, done.stderr
+    assert len(_measured(tmp_path / "run", "clean")) in ({count} if slow != "0:0" else {20, 30, 40})
+    assert len(_measured(tmp_path / "run", "layers")) == 10
+
+
 # --- scripts that do what none should ----------------------------------------------------------------------------------------
 
 BAD = TOY.with_name("bad_input.py")

@@ -4,6 +4,7 @@ from typing import Sequence
 
 GROUP = 5  # steps whose median is compared with that of the steps before
 TOLERANCE = 0.10  # medians of two neighbouring groups may differ by this share: machines of this kind drift as much
+WAVERING = 0.15  # of the middle one: medians of windows that lie further apart met other programs
 LIMIT = 60  # after so many steps the loop is taken as it is, and the run says that it did not settle
 
 
@@ -18,6 +19,12 @@ def group(step_ns: Sequence[int], minimum: int, left_s: float) -> int:
     if not step_ns:
         return GROUP if minimum >= GROUP else 1
     return GROUP if GROUP * step_ns[-1] <= left_s * 1e9 else 1
+
+
+def wavers(step_ns: Sequence[int], count: int) -> bool:
+    """Return whether windows of so many steps differ in their medians by more than a machine that does nothing else lets them."""
+    middles = [median(step_ns[first : first + count]) for first in range(0, len(step_ns) - count + 1, count)]
+    return len(middles) > 1 and max(middles) - min(middles) > WAVERING * median(middles)
 
 
 def settled(step_ns: Sequence[int], minimum: int) -> bool:

@@ -299,7 +299,7 @@ def ms(ns: float) -> str:
 
 def number(count: float) -> str:
     """Return a count per step, whole where it nearly is."""
-    return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
+    return f"{count:,.0f}" if count >= 100 or abs(count - round(count)) < 0.05 else f"{count:.1f}"
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:

@@ -128,7 +128,7 @@ def _in_numbers(case: Case, eager: Side, single: evidence.Values, calls: evidenc
     other = case.b if eager is case.a else case.a
     many, functions = (values[one is case.b] or 0.0 for one, values in ((eager, single), (other, calls)))
     few = "one compiled function" if round(functions) == 1 else f"{functions:,.3g} compiled functions"
-    return f"{eager.name} runs {many:,.4g} operations one by one, {other.name} as {few}"
+    return f"{eager.name} runs {evidence.plain_number(many)} operations one by one, {other.name} as {few}"
 
 
 def partly(case: Case) -> list[Suspicion]:

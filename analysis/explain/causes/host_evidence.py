@@ -220,7 +220,12 @@ def per_step(trace: Trace, table: pd.DataFrame) -> float:
     return float(((begins >= start) & (begins < steps["end_ns"].max())).sum()) / len(steps)
 
 
+def plain_number(value: float) -> str:
+    """Return a number with four digits, and large ones whole."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def pair(case: Case, values: Values, unit: str = "") -> str:
     """Return both sides' values in words: `12 for A, 340 for B`, or unknown."""
-    texts = ["unknown" if value is None else f"{value:,.4g}{unit}" for value in values]
+    texts = ["unknown" if value is None else f"{plain_number(value)}{unit}" for value in values]
     return f"{texts[0]} for {case.a.name}, {texts[1]} for {case.b.name}"

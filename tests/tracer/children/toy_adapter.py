@@ -73,7 +73,8 @@ def step(number):
     adapter = Adapter.current
     if adapter.recorder is not None:
         adapter.recorder.push("layer", "first", "first", "forward")
-    time.sleep(0.001)
+    slow = os.environ.get("TOY_SLOW", "0:0").split(":")  # the steps that take ten times as long
+    time.sleep(0.01 if int(slow[0]) <= number < int(slow[1]) else 0.001)
     _grown.append(bytearray(int(os.environ.get("TOY_GROWS", "0"))))
     if adapter.recorder is not None:
         adapter.recorder.pop()

@@ -4,6 +4,7 @@ import argparse
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 PASSES = ("clean", "layers", "kernels", "lines")
+STEPS = 20  # of the clean pass, where nothing else is asked for
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
 RERUN_WARMUP = 3  # first steps of a script that is run for one pass only
 LIMIT = 1000000000  # bytes
@@ -12,7 +13,8 @@ _FOCUS = "profile the lines of this function, train.py:Model.forward; may be rep
 
 
 class ProfileOptions(object):
-    """What is recorded. steps: of the clean pass; each other one has half as many. window: steps (A, B) of the script to use
+    """What is recorded. steps: of the clean pass; each other one has half as many. more: clean steps beside these, where their
+    times waver. window: steps (A, B) of the script to use
     instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has
     a run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
     lines are profiled, as FILE:FUNCTION; without any those that hold the step loop. limit: bytes that may be held. full_paths:
@@ -23,7 +25,7 @@ class ProfileOptions(object):
 
     def __init__(
         self,
-        steps: int = 20,
+        steps: int = STEPS,
         window: Optional[Tuple[int, int]] = None,
         warmup: int = 10,
         rerun: bool = False,
@@ -37,6 +39,7 @@ class ProfileOptions(object):
         changes: Sequence[str] = (),
         variables: Optional[Mapping[str, str]] = None,
         end: bool = False,
+        more: int = STEPS,
     ) -> None:
         self.steps = steps
         self.window = window
@@ -52,6 +55,7 @@ class ProfileOptions(object):
         self.changes = list(changes)
         self.variables = dict(variables or {})
         self.end = end
+        self.more = more
 
     def plans(self) -> List[List[Dict[str, Any]]]:
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
@@ -61,7 +65,12 @@ class ProfileOptions(object):
             counts = _shared(self.window[1] - self.window[0])
         skipped = 0 if self.window is not None else SKIPPED
         entries = [
-            {"pass": name, "skip": 0 if name == "clean" else min(skipped, counts[name] // 2), "steps": counts[name]}
+            {
+                "pass": name,
+                "skip": 0 if name == "clean" else min(skipped, counts[name] // 2),
+                "steps": counts[name],
+                "more": self.more if name == "clean" and self.window is None else 0,
+            }
             for name in PASSES
             if name in self.passes
         ]
@@ -85,7 +94,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what can be asked for to a command line, the command itself (`script`) included; see `asked` and `command`."""
     add = parser.add_argument
     add("--mode", choices=("auto", "train", "infer"), default="auto", help="what a step is (default: what is found)")
-    add("--steps", type=_steps, default="20", metavar="N|A:B", help="clean steps, or which of the script's, from 0 (default: 20)")
+    add(
+        "--steps",
+        type=_steps,
+        metavar="N|A:B",
+        help="clean steps, or which of the script's, from 0 (default: 20, and up to 20 more where their times waver)",
+    )
     add("--warmup", type=_count, default=10, metavar="N", help="least warm-up steps before they settle (default: 10)")
     add("--passes", choices=("once", "rerun"), default="once", help="all passes in one run, or the command again for each")
     add("--seconds", type=_seconds, default=60.0, metavar="S", help="a pass ends after so long with what it has (default: 60)")
@@ -101,10 +115,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def asked(arguments: argparse.Namespace) -> "ProfileOptions":
     """Return the options of a parsed command line."""
-    count, window = arguments.steps
+    count, window = arguments.steps or (STEPS, None)
     rerun = arguments.passes == "rerun"
     more = arguments.mode, arguments.focus, arguments.max_trace_size, arguments.full_paths, not arguments.no_source
-    return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more)
+    options = ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more)
+    options.more = STEPS if arguments.steps is None else 0
+    return options
 
 
 def command(arguments: argparse.Namespace) -> List[str]:

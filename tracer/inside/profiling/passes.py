@@ -5,7 +5,7 @@ import os
 import platform
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from kernelscope.tracer.inside import annotations, heap, memory, plan, streams, threads
+from kernelscope.tracer.inside import annotations, heap, memory, plan, steady, streams, threads
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use, parts
@@ -24,8 +24,9 @@ OVER, PART = "over", "part"  # what has ended with a step: the pass, or as much 
 class Pass(object):
     """A pass from its opening, between two steps, to its closing.
 
-    spec: see recording. wanted: {"pass", "skip", "steps"}, of a later part also "begun" (see rest). known: what is
-    known already, for the report. focus: which functions' lines are watched.
+    spec: see recording. wanted: {"pass", "skip", "steps"}, of a later part also "begun" (see rest); "more": how many steps more
+    where times of these waver (see steady). known: what is known already, for the report. focus: which functions' lines are
+    watched.
     """
 
     def __init__(self, spec: Dict[str, Any], adapter: Base, wanted: Dict[str, Any], known: Dict[str, Any], focus: Focus) -> None:
@@ -35,6 +36,7 @@ class Pass(object):
         self._seconds = spec["seconds"]
         self._done = 0
         self._measured = 0
+        self._times: List[int] = []  # of measured steps, ns
         self._begun: Any = wanted.get("begun")
         self._ended: Optional[int] = None  # when the last step did, where the next one begins then
         self._limit = spec["limit"]
@@ -106,7 +108,7 @@ class Pass(object):
         """End the step; return OVER, PART or None. odd: why the step is not measured, else None."""
         recorder, wanted = self.recorder, self._wanted
         counts = odd is None and self._done >= wanted["skip"]
-        last = self._measured + counts >= wanted["steps"]
+        last = self._measured + counts >= wanted["steps"] and not self._goes_on()
         settled = last or not self.adapter.queues or self._window_ends(counts)
         if last or (self.adapter.queues and settled):
             self.adapter.settle()
@@ -117,6 +119,8 @@ class Pass(object):
             self.report["odd_steps"][odd] = self.report["odd_steps"].get(odd, 0) + 1
         self._done += 1
         self._measured += counts
+        if counts:
+            self._times.append(end - start)
         if self.name == "layers" and self._done == wanted["skip"] and "left_out" not in wanted:
             self._tried("a budget for ranges", self._budget)
         if self.printed is not None:
@@ -128,6 +132,15 @@ class Pass(object):
         if last or self._impatient():
             return OVER
         return PART if self._measured and self.name != "kernels" and self._held() > self._limit // parts.SHARES else None
+
+    def _goes_on(self) -> bool:
+        """Take more steps where those so far waver: something else ran meanwhile."""
+        wanted = self._wanted
+        if not wanted.get("more") or not steady.wavers(self._times, plan.WINDOW_STEPS):
+            return False
+        few = min(wanted["more"], 2 * plan.WINDOW_STEPS)
+        self._wanted = dict(wanted, steps=wanted["steps"] + few, more=wanted["more"] - few)
+        return True
 
     def _budget(self) -> None:
         """Leave out ranges of layers where all of them cost too much, by what the steps so far had."""
@@ -158,6 +171,7 @@ class Pass(object):
         """Take over ends that were noted, all of steps that are measured."""
         measured = self._measured
         self.recorder.ended(stamps, False, [(measured + n) // plan.WINDOW_STEPS for n in range(len(stamps))])
+        self._times += self.recorder.step_times()[-len(stamps) :] if stamps else []
         self._done += len(stamps)
         self._measured += len(stamps)
         self.recorder.window = self._measured // plan.WINDOW_STEPS
