@@ -55,8 +55,7 @@ def chains(kernels: pd.DataFrame) -> Runs:
     kind = kernels["kind"].astype("string")
     small = kind.isin(SMALL).fillna(False).to_numpy(bool)
     compiled = kernels["name"].astype("string").str.contains(_COMPILED).fillna(False).to_numpy(bool)
-    if kernels["library"].astype("string").eq("xla").fillna(False).all():
-        compiled[:] = True  # what XLA leaves apart it has tried to fuse
+    compiled |= kernels["library"].astype("string").eq("xla").fillna(False).to_numpy(bool)  # which it has tried to fuse
     number = _runs(kernels, small & ~compiled)
     sizes = np.bincount(number[number >= 0], minlength=1)
     return Runs(kernels, np.where((number >= 0) & (sizes[np.maximum(number, 0)] > 1), number, -1))

@@ -59,7 +59,8 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
     """Steps spend more time on getting their batch on one side, or share the cores with what prepares the next ones."""
     rows = rows_of_data(case)
     crowding = _crowding_ns(case)
-    amount = evidence.noticed_ns(case, rows) or crowding
+    amount = evidence.noticed_ns(case, rows)
+    amount = amount if abs(amount) >= evidence.worth_ns(case) else crowding
     if abs(amount) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a

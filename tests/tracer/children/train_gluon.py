@@ -66,8 +66,9 @@ def main():
         for data, label in batches:
             with autograd.record():
                 loss = loss_of(net(data), label)
+                loss = loss.mean() if how == "static" else loss
             loss.backward()
-            trainer.step(BATCH)
+            trainer.step(1 if how == "static" else BATCH)
             digest.update(loss.asnumpy().tobytes())
             print("loss", float(loss.mean().asscalar()))
         for parameter in net.collect_params().values():

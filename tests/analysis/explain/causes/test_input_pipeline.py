@@ -38,6 +38,19 @@ def test_nothing_is_said_of_insignificant_or_small_differences(make_case, make_s
         assert suspected(input_pipeline, make_case(rows, a, b)) == []
 
 
+def test_what_takes_the_steps_cores_counts_beside_a_wait_that_is_small(monkeypatch, make_kernel, make_kernels_case, suspected):
+    monkeypatch.setattr(input_pipeline, "_crowding_ns", lambda case: 5000.0)
+    gemm = {"problem": "m8 n8 k8", "operator": "mm"}
+    groups = [
+        ("fc1", "forward", [make_kernel("gemm", "gemm", 10_000, **gemm)], [make_kernel("gemm", "gemm", 16_000, **gemm)]),
+        ("(data)", "data", [make_kernel("copy", "copy", 10)], [make_kernel("copy", "copy", 200)]),
+    ]
+    (found,) = suspected(input_pipeline, make_kernels_case(groups))
+    assert found.title == "B prepares its batches on cores that the step needs"
+    assert sum(found.claims.values()) == pytest.approx(5000)
+    assert found.claims["r1"] > 4800
+
+
 def test_what_ran_beside_the_preparation_is_taken_off(make_case, make_side, suspected):
     rows = [*ROWS[:2], ("conv1", "forward", "convolution forward", 10000, 9000, False), ("fc1", "forward", "gemm", 10, 20)]
     cells = [{"row": "r2", "side": "b", "kind": "elementwise", "time_ns": 2900}]

@@ -28,6 +28,7 @@ class Adapter(Base):
         self.library = Library(mxnet)
         self.roots = Seen()  # the outermost blocks and modules that were called
         self.batch: Any = None
+        self._items: Any = None  # how many things a model was last called with
         self._profiled = False  # whether the script uses mx.profiler itself
         self._layers: Any = None
         self._folder: Any = None
@@ -80,6 +81,7 @@ class Adapter(Base):
         def ended(block: Any, arguments: Any, output: Any) -> None:
             if any(isinstance(argument, symbol) for argument in arguments) or not self._is_model(block):
                 return
+            self._items = next((len(argument) for argument in arguments if getattr(argument, "shape", ())), None)
             if not recording():
                 self.recording.stepped(self, id(block), training=False)
 
@@ -187,10 +189,14 @@ class Adapter(Base):
             self.library.hybridized = []
 
     def described(self) -> Dict[str, Any]:
-        """Return the batch as the trainer was told it, the device, and the model's layers."""
+        """Return the batch as the trainer was told it, the device, and the model's layers.
+
+        A trainer that is told 1, as its loss is a mean already, says nothing: what the model is called with does.
+        """
         layers = self._layers
         network = None if layers is None else layers.described()
-        return {"batch": self.batch, "device": "cpu", "network": network}
+        batch = self._items or self.batch if self.batch == 1 else self.batch
+        return {"batch": batch, "device": "cpu", "network": network}
 
 
 def _modules(mx: Any) -> List[Any]:
