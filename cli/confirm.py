@@ -6,25 +6,23 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.advise import advise
 from kernelscope.analysis.confirm import interventions, result
 from kernelscope.analysis.confirm.interventions import Candidate
-from kernelscope.analysis.confirm.result import UNCHANGED, Together
-from kernelscope.analysis.confirm.runs import Run, read
+from kernelscope.analysis.confirm.result import Together
 from kernelscope.analysis.recordings.kinds import RUN, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write_confirmed
+from kernelscope.cli.trying import Program, Script, Workload
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.outside import profile, trials
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
-from kernelscope.tracer.outside.trials import Trial
 
 FORMATS = ("table", "markdown", "json")
 FILE = "confirm.json"
@@ -50,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--only", action="append", default=[], metavar="NAME", help="try this change, whatever the advice is (repeatable): "
         + ", ".join(interventions.known()))  # fmt: skip
     add("--format", choices=FORMATS, default="table", help="(default: table)")
-    add("path", metavar="PATH", help="a folder that `profile` wrote, or a script, which is recorded first")
+    add("path", metavar="PATH", help="a folder that `profile` or `run` wrote, or a script, which is recorded first")
     add("command", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script; of a folder -- COMMAND, if another")
     sharing.configure(parser)
 
@@ -63,16 +61,14 @@ def run(arguments: argparse.Namespace) -> int:
     if unknown:
         raise UsageError(f"--only {unknown[0]}: no such change; there are {', '.join(interventions.known())}")
     recorded = _recorded(arguments)
-    record = read_object(recorded / RUN)
-    command = _command(arguments, record)
+    folder = Path(arguments.output) if arguments.output else recorded / "confirm"
+    program = _program(arguments, recorded, folder)
     advised = advise(recorded)
     found = interventions.candidates(advised, arguments.only)
     if not found:
         raise InputError(f"{recorded}: nothing can be tried on a program of {advised['framework']}")
-    folder = Path(arguments.output) if arguments.output else recorded / "confirm"
-    program = _program(command, record, arguments.rounds, folder)
     mine, left_out = _affordable(program, found, arguments.budget)
-    runs = program.rounds(mine, folder)
+    runs = program.run([program.trial(one.intervention.name, [one]) for one in mine], folder)
     rows = result.tried(mine, runs, advised)
     together = _together(program, [one for name in result.worth_keeping(rows) for one in mine if one.intervention.name == name])
     said = result.result(advised, rows, runs, together, left_out)
@@ -88,8 +84,8 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     if path.suffix != ".py":
         if arguments.command[:1] not in ([], ["--"]):
             raise UsageError(f"{arguments.command[0]}: options stand before PATH, another command behind --")
-        if kind_of(path) is not Kind.RUN or "profiled" not in read_object(path / RUN):
-            raise UsageError(f"{path}: not a folder that `profile` wrote; name one, or a script")
+        if kind_of(path) is not Kind.RUN:
+            raise UsageError(f"{path}: not a folder that `profile` or `run` wrote; name one, or a script")
         return path
     command = profile.runnable([str(path), *arguments.command])
     folder = profile.dated(str(label(command)))
@@ -112,52 +108,23 @@ def _command(arguments: argparse.Namespace, record: dict[str, Any]) -> list[str]
     return command
 
 
-@dataclass(frozen=True)
-class _Program:
-    """What is run. values: the change that notes its losses, if there is one. seconds: what one run takes."""
-
-    command: list[str]
-    options: ProfileOptions
-    values: list[str]
-    count: int
-    folder: Path
-    seconds: float = 0.0
-
-    def trial(self, name: str, changes: Sequence[Candidate]) -> Trial:
-        """Return the program with these changes."""
-        made = [one.intervention for one in changes]
-        variables = {name: value for one in made for name, value in one.variables.items()}
-        return Trial(name, [*self.values, *(change for one in made for change in one.changes)], variables)
-
-    def run(self, several: Sequence[Trial], folder: Path, count: int) -> dict[str, list[Run]]:
-        """Run trials in turns with the unchanged program."""
-        made = [self.trial(UNCHANGED, ()), *several]
-        folders = trials.rounds(self.command, made, count, folder, self.options, _said)
-        return {name: [read(path) for path in mine] for name, mine in folders.items()}
-
-    def rounds(self, candidates: Sequence[Candidate], folder: Path) -> dict[str, list[Run]]:
-        """Run each change by itself, in turns with the unchanged program."""
-        return self.run([self.trial(one.intervention.name, [one]) for one in candidates], folder, self.count)
+def _program(arguments: argparse.Namespace, recorded: Path, folder: Path) -> Program:
+    """Return what is tried."""
+    record = read_object(recorded / RUN)
+    if "profiled" in record:
+        return Script(arguments.rounds, folder, record, _command(arguments, record))
+    if arguments.command:
+        raise UsageError(f"{recorded}: a workload of `kernelscope run` has no command; leave {arguments.command[0]} out")
+    return Workload(arguments.rounds, folder, record, recorded)
 
 
-def _program(command: list[str], record: dict[str, Any], count: int, folder: Path) -> _Program:
-    """Return what is run, which was run once; raise ChildError where the unchanged program fails."""
-    noting = interventions.VALUES.get(str(record["framework"]))
-    options = ProfileOptions(mode=record["options"]["mode"])
-    program = _Program(command, options, [noting] if noting else [], count, folder)
-    (first,) = program.run([], folder, 1)[UNCHANGED]
-    if first.reason:
-        raise ChildError(f"{' '.join(command)}: the unchanged program cannot be run again: {first.reason}")
-    return replace(program, seconds=first.seconds)
-
-
-def _affordable(program: _Program, found: list[Candidate], budget: float) -> tuple[list[Candidate], list[Candidate]]:
+def _affordable(program: Program, found: list[Candidate], budget: float) -> tuple[list[Candidate], list[Candidate]]:
     """Return the changes that can be tried in this time, and the others; at least one is tried."""
-    most = max(1, int(budget / max(program.seconds, 0.1) / program.count) - 1)
+    most = max(1, int(budget / max(program.seconds(), 0.1) / program.count) - 1)
     return found[:most], found[most:]
 
 
-def _together(program: _Program, kept: list[Candidate]) -> Together | None:
+def _together(program: Program, kept: list[Candidate]) -> Together | None:
     """Try the changes that helped together: each is added to those before it, and stays where it helps beside them."""
     if not kept:
         return None
@@ -166,22 +133,18 @@ def _together(program: _Program, kept: list[Candidate]) -> Together | None:
         names = _named(mine), _named([*mine, one])
         folder = program.folder / "together" / names[1]
         several = [program.trial(names[0], mine), program.trial(names[1], [*mine, one])]
-        runs = program.run(several, folder, program.count)
+        runs = program.run(several, folder)
         if result.helps(runs[names[0]], runs[names[1]]):
             mine.append(one)
         else:
             dropped.append((one.intervention.name, names[0]))
     name = _named(mine)
-    runs = program.run([program.trial(name, mine)], program.folder / "together", program.count)
+    runs = program.run([program.trial(name, mine)], program.folder / "together")
     return Together(tuple(one.intervention.name for one in mine), name, runs, tuple(dropped))
 
 
 def _named(several: Sequence[Candidate]) -> str:
     return "+".join(one.intervention.name for one in several)
-
-
-def _said(text: str) -> None:
-    print(f"kernelscope: {text}", file=sys.stderr, flush=True)
 
 
 def _budget(text: str) -> float:

@@ -284,8 +284,11 @@ def coverage(result: Result) -> dict[str, float | None]:
     return {name: found.get(name) for name in result["frameworks"]}
 
 
-def warnings(result: Result) -> list[str]:
-    """Return what a reader must know before believing the numbers; an empty list when there is nothing."""
+def warnings(result: Result, traced: bool = True) -> list[str]:
+    """Return what a reader must know before believing the numbers; an empty list when there is nothing.
+
+    traced: whether to say of traced steps that they are unlike clean ones.
+    """
     found = [f"fairness: {text}" for text in failures(result)]
     found += [f"{row['framework']}: the run is marked incomplete" for row in result["summary"] if row.get("complete") is False]
     unsettled = [row["framework"] for row in result["summary"] if row.get("settled") is False]
@@ -294,7 +297,7 @@ def warnings(result: Result) -> list[str]:
     for name, share in coverage(result).items():
         if units.known(share) and share < EXPLAINED:
             found.append(f"{name}: only {units.percent(share)} of the step has a known layer: its layers explain nothing")
-    found += [text for name in result["frameworks"] if (text := _disturbed(result, name))]
+    found += [text for name in result["frameworks"] if traced and (text := _disturbed(result, name))]
     found += [f"the columns of {table} do not add up to the clean mean step" for table in KEYS if not conserved(result, table)]
     return found + _hints(result)
 

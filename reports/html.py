@@ -64,7 +64,7 @@ def write_run(
     about it (analysis.advise). Raises OSError when the file cannot be written.
     """
     context = _context(result, breakdowns, parts)
-    warnings = [*([first] if first else []), *context["warnings"]]
+    warnings = [*([first] if first else []), *content.warnings(result, traced=not first)]
     _write(_page("report.html", {**context, "interactive": interactive, "warnings": warnings, **_advised(advised)}), path)
 
 

@@ -10,6 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pandas as pd
+
+from kernelscope.analysis.accounting.statistics import median_step_ns
+from kernelscope.analysis.recordings import run as recordings
 from kernelscope.analysis.recordings.kinds import RUN
 
 LOG = "log.txt"  # what the program printed
@@ -47,6 +51,22 @@ def read(folder: Path) -> Run:
     began = datetime.fromisoformat(record["created"]).timestamp()
     seconds = (folder / RUN).stat().st_mtime - began
     return Run(round(median(times)), "", met, values, _peak(folder, record), seconds)
+
+
+def restarts(folder: Path) -> list[Run]:
+    """Return what each restart of a workload gave, with the median over its windows; one that failed gave none."""
+    run = recordings.Run(folder)
+    if not run.complete:
+        return [Run(None, str(run.record["reason"]))]
+    check = run.check()
+    values = tuple(check.get("losses") or [value for row in check["outputs"] for value in row]) if check else ()
+    result = []
+    for data in run.passes("clean"):
+        met = tuple(dict.fromkeys(str(what) for _, what in data.report.get("changed", [])))
+        resident = data.samples().query("metric == 'resident_bytes'")["value"].max()
+        peak = None if pd.isna(resident) else int(resident)
+        result.append(Run(median_step_ns([data.measured]), "", met, values, peak))
+    return result
 
 
 def _reason(folder: Path, record: Mapping[str, Any]) -> str:

@@ -165,7 +165,7 @@ def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -
     scale = units.NS_PER[unit]
     with drawing(style):
         across = 2 if style.narrow else max(2, round(style.width_in / (0.24 * style.font_pt)))
-        legend_rows = -(-len(parts) // across)
+        legend_rows = -(-(len(parts) + 1) // across)
         figure, axes = drawn.bars(style, len(names), title, f"{unit} per step", 0.2 * legend_rows)
         left = dict.fromkeys(names, 0.0)
         for place, part in enumerate(parts):
@@ -176,7 +176,8 @@ def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -
             )  # fmt: skip
             left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
         cleans = [row["step_mean_ns"] / scale for row in rows]
-        axes.vlines(cleans, [p - 0.42 for p in range(len(names))], [p + 0.42 for p in range(len(names))], color=style.ink, lw=1.6)
+        ends = ([place + half for place in range(len(names))] for half in (-0.42, 0.42))
+        axes.vlines(cleans, *ends, color=style.ink, lw=1.6, label="clean step, without recording")
         drawn.name_rows(axes, names)
         axes.set_xlim(left=0)
         figure.legend(loc="outside lower center", ncols=across, frameon=False)

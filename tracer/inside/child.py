@@ -18,10 +18,13 @@ import traceback
 from typing import IO, Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside import cuda_devices, frameworks, heap, limits, lines, memory, nvtx, steady, streams, threads
+from kernelscope.tracer.inside.changes import MODULES
+from kernelscope.tracer.inside.changes import apply as change
 from kernelscope.tracer.inside.choices import Options
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.frameworks.workload import CannotReplay
 from kernelscope.tracer.inside.plan import WARMUP_S
+from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.inside.remedies import remedied
 
@@ -64,6 +67,7 @@ class Child(object):
             self._start_cupti()
         self.hooks = make_hooks(self.spec, self.recorder)
         self.hooks.configure()
+        self._change()
         networks = importlib.import_module("kernelscope.workloads.networks")
         data = importlib.import_module("kernelscope.workloads.data")
         network = networks.get(self.spec["network"])
@@ -85,6 +89,14 @@ class Child(object):
         if self.pass_name == "check":
             self._check(host_batches)
         self.report["settings"] = self.hooks.settings()
+
+    def _change(self) -> None:
+        """Change what is asked for of the frameworks that are imported by now, and report what was met."""
+        met: List[List[str]] = []
+        for module in MODULES:
+            if module in sys.modules:
+                change(module, self.spec.get("changes", ()), Patches(), lambda name, what: met.append([name, what]))
+        self.report["changed"] = met
 
     def _program(self, network: Any) -> Any:
         """Return the framework's program of a network; raise ValueError where it has none, or none that does what was asked."""

@@ -250,6 +250,7 @@ class Session:
             "warmup_s": options.warmup_s, "memory_bytes": options.memory_bytes, "devices": options.devices,
             "precision": options.precision, "layout": options.layout, "autotune": options.autotune,
             "dropout": name != "check", "data": data, "loader": options.loader, "roots": [str(staged / "kernelscope")],
+            "changes": list(variant.changes),
         }  # fmt: skip
         variables = self._variables(variant)
         if name == "kernels":

@@ -12,13 +12,17 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.run_record import RUN_FILE
-from kernelscope.tracer.outside import profile, turns
+from kernelscope.tracer.outside import environments, profile, turns, variants
+from kernelscope.tracer.outside.options import RunOptions
+from kernelscope.tracer.outside.session import Session
+from kernelscope.tracer.outside.variants import Variant
 
 TRIALS = "trials"
 LOG = "log.txt"  # what the program printed
@@ -56,6 +60,39 @@ def rounds(
             done += 1
         left = [trial for trial in left if _record(found[trial.name][-1]).get("complete")]
     return found
+
+
+def session(
+    record: Mapping[str, Any],
+    path: Path,
+    trials: Sequence[Trial],
+    count: int,
+    folder: Path,
+    said: Callable[[str], None],
+) -> dict[str, Path]:
+    """Run a workload with each trial's changes, window by window in turns; return the run folders, of so many restarts each.
+
+    record: run.json of the workload as it is, and path: its folder, which holds its own program where it has one. Folders that
+    are complete are taken as they are.
+    """
+    folders = {trial.name: folder / TRIALS / trial.name for trial in trials}
+    if all(_record(mine).get("complete") for mine in folders.values()):
+        return folders
+    for mine in folders.values():
+        shutil.rmtree(mine, ignore_errors=True)
+    known = {one.name for one in fields(RunOptions)}
+    asked = {name: value for name, value in record["options"].items() if name in known}
+    options = replace(RunOptions(**asked), passes=("check", "clean"), repeats=count, energy=False)
+    environment = environments.resolve(str(record["framework"]), None)
+    own = record.get("program")
+    program = variants.program_file(str(path / own["file"])) if own else None
+    base = {name: value for name, value in record["variables"].items() if value != HIDDEN}
+    sides = [
+        Variant(trial.name, environment, program, {**base, **trial.variables}, tuple(trial.changes)) for trial in trials
+    ]
+    made = Session(sides, options, list(folders.values()), sys.argv)
+    made.run(lambda label, done, total: said(f"{label}: {len(trials)} sides in turns, {done} of {total} done"))
+    return folders
 
 
 def _one(command: Sequence[str], trial: Trial, folder: Path, options: ProfileOptions) -> Path:

@@ -34,13 +34,14 @@ class Variant:
     """One side: `environment` is the framework's; `label` names the side and its folder.
 
     program: in place of the workload's own Program. variables: environment variables of this side's children, which go before
-    everything else.
+    everything else. changes: of its children (see tracer.inside.changes).
     """
 
     label: str
     environment: Environment
     program: ProgramFile | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
 
     def threads(self, asked: int) -> int:
         """Return the processor threads of this side: those that its variables say, else those asked for all sides."""

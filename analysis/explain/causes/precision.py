@@ -19,7 +19,8 @@ _TF32 = {
     "": "NVIDIA_TF32_OVERRIDE=0 forbids TF32; the framework's own setting allows it",
 }
 # Settings by which frameworks choose the precision in which f32 matrices are multiplied
-_MATMUL_SETTINGS = ("matmul_precision", "tf32_matmul", "tf32_cudnn", "tf32", "precision_policy")
+_POLICY = "precision_policy"
+_MATMUL_SETTINGS = ("matmul_precision", "tf32_matmul", "tf32_cudnn", "tf32", _POLICY)
 
 
 def other_types(case: Case) -> list[Suspicion]:
@@ -60,8 +61,37 @@ def _typed_cells(group: ev.RowGroup) -> dict[str, float]:
     return ev.cell_claims({side: mine, other: others})
 
 
+def policies(case: Case) -> list[Suspicion]:
+    """Keras computes by another policy of types, and nothing else is set differently: kernels need not tell their types."""
+    kernels = case.rows.index[~case.rows["cell"].astype("string").str.startswith("(").to_numpy(bool)]
+    if not _only_policy(case) or set(kernels) <= ev.alike(case):  # a setting that changes no kernel explains nothing
+        return []
+    slow, fast = host_evidence.slower(case)
+    value = dict(zip(SIDES, host_evidence.differing(case)[_POLICY], strict=True))
+    of_slow, of_fast = (str(value["a" if side is case.a else "b"]) for side in (slow, fast))
+    low = "16" in of_slow
+    remedy = f"leave set_global_policy({of_slow!r}) out: it pays where the device has units for that type"
+    return [
+        Suspicion(
+            "precision",
+            f"{slow.name} computes by the policy {of_slow}, {fast.name} by {of_fast}",
+            host_evidence.everything(case),
+            "high",
+            [f"Recorded settings: {host_evidence.stated(case, [_POLICY])}.", "Nothing else that is recorded differs."],
+            remedy if low else f"keras.mixed_precision.set_global_policy({of_fast!r})",
+            precedence=0,
+        )
+    ]
+
+
+def _only_policy(case: Case) -> bool:
+    return _POLICY in host_evidence.differing(case) and host_evidence.only_difference(case, "precision")
+
+
 def chosen_precision(case: Case) -> list[Suspicion]:
     """Matrix products of f32 with another precision by setting, where kernels of products differ with it."""
+    if _only_policy(case):
+        return []
     stated = [name for name in _MATMUL_SETTINGS if name in host_evidence.differing(case)]
     kinds = (*ev.CONVOLUTIONS, "gemm", "recurrent")
     chosen = [
@@ -110,4 +140,4 @@ def casts(case: Case) -> list[Suspicion]:
     return result
 
 
-RULES: tuple[Rule, ...] = (other_types, chosen_precision, casts)
+RULES: tuple[Rule, ...] = (other_types, policies, chosen_precision, casts)

@@ -72,6 +72,23 @@ def test_a_recorded_precision_of_products_that_changes_the_kernels_owns_the_diff
     assert suspected(precision, make_kernels_case(same, *sides)) == [], "a setting that changes no kernel explains nothing"
 
 
+def test_keras_s_policy_owns_the_difference_where_it_changes_what_runs(make_kernel, make_kernels_case, make_side, suspected):
+    """Kernels of TensorFlow have the same names in all types, and do not tell these."""
+    policies = (("A", "float32"), ("B", "mixed_bfloat16"))
+    sides = [make_side(name, "tensorflow", settings={"precision_policy": value}) for name, value in policies]
+    matmul = make_kernel("MatMul", "gemm", 200)
+    mixed = [{**matmul, "time_ns": 500}, make_kernel("Cast", "cast", 70)]
+    found, *_ = suspected(precision, make_kernels_case([("fc1", "forward", [matmul], mixed)], *sides))
+    assert (found.precedence, found.claims) == (0, {"r1": 300, "r2": 70})
+    assert found.title == "B computes by the policy mixed_bfloat16, A by float32"
+    assert "leave set_global_policy('mixed_bfloat16') out" in found.remedy
+    other, *_ = suspected(precision, make_kernels_case([("fc1", "forward", mixed, [matmul])], *sides))
+    assert other.remedy == "keras.mixed_precision.set_global_policy('mixed_bfloat16')"
+    known = {**matmul, "problem": "m8 n8 k8", "operator": "MatMul"}
+    same = [("fc1", "forward", [known], [{**known, "time_ns": 260}])]
+    assert suspected(precision, make_kernels_case(same, *sides)) == [], "a setting that changes no kernel explains nothing"
+
+
 def test_conversions_between_types_that_one_side_makes(make_kernel, make_kernels_case, suspected):
     a = [make_kernel("gemm", "gemm", 500, dtype="f16")]
     b = [make_kernel("gemm", "gemm", 510, dtype="f16"), make_kernel("copy", "cast", 300, 3.0, dtype="f16")]

@@ -1,0 +1,104 @@
+"""Programs that `confirm` tries, unchanged and changed in turns: scripts, each run a process, and workloads, window by window."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelscope.analysis.confirm import interventions
+from kernelscope.analysis.confirm.interventions import Candidate
+from kernelscope.analysis.confirm.result import UNCHANGED
+from kernelscope.analysis.confirm.runs import Run, read, restarts
+from kernelscope.tracer.inside.launching.options import ProfileOptions
+from kernelscope.tracer.outside import trials
+from kernelscope.tracer.outside.errors import ChildError
+from kernelscope.tracer.outside.trials import Trial
+
+Runs = dict[str, list[Run]]
+
+
+class Program:
+    """What is tried. count: runs of each change. folder: where they go. record: run.json of the program as it was recorded."""
+
+    def __init__(self, count: int, folder: Path, record: dict[str, Any]):
+        self.count = count
+        self.folder = folder
+        self.record = record
+
+    def trial(self, name: str, changes: Sequence[Candidate]) -> Trial:
+        """Return the program with these changes."""
+        made = [one.intervention for one in changes]
+        variables = {name: value for one in made for name, value in one.variables.items()}
+        return Trial(name, [*self.noting(), *(change for one in made for change in one.changes)], variables)
+
+    def noting(self) -> list[str]:
+        """Return the changes that note what the program computes."""
+        return []
+
+    def run(self, several: Sequence[Trial], folder: Path, count: int | None = None) -> Runs:
+        """Run trials in turns with the unchanged program, as often as asked for; raise ChildError where that one fails."""
+        found = self.runs([self.trial(UNCHANGED, ()), *several], folder, count or self.count)
+        last = found[UNCHANGED][-1]
+        if last.step_ns is None:
+            raise ChildError(f"{folder}: the unchanged program cannot be run again: {last.reason}")
+        return found
+
+    def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
+        """Run trials in turns."""
+        raise NotImplementedError
+
+    def seconds(self) -> float:
+        """Return how long a run takes, which is tried."""
+        raise NotImplementedError
+
+
+class Script(Program):
+    """Somebody's own command."""
+
+    def __init__(self, count: int, folder: Path, record: dict[str, Any], command: list[str]):
+        super().__init__(count, folder, record)
+        self.command = command
+
+    def noting(self) -> list[str]:
+        """Return the changes that note what the program computes."""
+        noting = interventions.VALUES.get(str(self.record["framework"]))
+        return [noting] if noting else []
+
+    def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
+        """Run trials in turns, a process each."""
+        options = ProfileOptions(mode=self.record["options"]["mode"])
+        folders = trials.rounds(self.command, several, count, folder, options, _said)
+        return {name: [read(path) for path in mine] for name, mine in folders.items()}
+
+    def seconds(self) -> float:
+        """Return how long a run takes: the first one of the unchanged program."""
+        return self.run([], self.folder, 1)[UNCHANGED][0].seconds
+
+
+class Workload(Program):
+    """One of our own workloads, as `run` records it."""
+
+    def __init__(self, count: int, folder: Path, record: dict[str, Any], path: Path):
+        super().__init__(count, folder, record)
+        self.path = path
+
+    def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
+        """Run trials window by window in turns, in so many restarts; what the workload computes is checked by itself."""
+        folders = trials.session(self.record, self.path, several, count, folder, _said)
+        return {name: restarts(path) for name, path in folders.items()}
+
+    def seconds(self) -> float:
+        """Return how long a restart takes: as many steps as it has, and as much again to start."""
+        options = self.record["options"]
+        return 10.0 + 2 * (options["steps"] + options["warmup"]) * _step_s(self.path)
+
+
+def _step_s(path: Path) -> float:
+    step = restarts(path)[0].step_ns
+    return 1.0 if step is None else step / 1e9
+
+
+def _said(text: str) -> None:
+    print(f"kernelscope: {text}", file=sys.stderr, flush=True)
