@@ -59,9 +59,29 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
     assert [path for path in runs if before[path] != after[path]] == [runs[0]], "only what is not there is recorded again"
 
 
+@pytest.mark.slow
+def test_changes_of_a_workload_take_turns_window_by_window(recorded: Path, tmp_path: Path) -> None:
+    """Alone shows changes in our own workloads: made in the framework, and compared by the first losses of the check."""
+    assert recorded.is_dir(), "PyTorch is there"
+    ours = [sys.executable, "-m", "kernelscope.cli.main"]
+    first = [*ours, "run", "lenet", "-f", "pytorch", "--steps", "10", "--repeats", "1", "-o", str(tmp_path / "run")]
+    done = subprocess.run(first, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    names = ("fused-optimizer", "channels-last", "nothing")
+    line = [*ours, "confirm", "--rounds", "3", "--format", "json", *(part for name in names for part in ("--only", name))]
+    done = subprocess.run([*line, str(tmp_path / "run")], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["tried"]}
+    assert set(rows) == set(names)
+    assert rows["fused-optimizer"]["met"] == ["SGD"]
+    assert "Conv2d" in rows["channels-last"]["met"]
+    assert {row["results"] for row in rows.values()} == {"same"}
+    assert all(row["saved_ns"] is not None for row in rows.values())
+
+
 def test_what_cannot_be_tried_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["confirm", str(tmp_path)]) == 2
-    assert "not a folder that `profile` wrote" in capsys.readouterr().err
+    assert "not a folder that `profile` or `run` wrote" in capsys.readouterr().err
     assert main(["confirm", "--only", "magic", str(tmp_path)]) == 2
     assert "no such change; there are compiled-model" in capsys.readouterr().err
     assert main(["confirm", "--rounds", "2", str(tmp_path)]) == 2
