@@ -92,7 +92,7 @@ class Workload(Program):
     def seconds(self) -> float:
         """Return how long a restart takes: as many steps as it has, and as much again to start."""
         options = self.record["options"]
-        return 10.0 + 2 * (options["steps"] + options["warmup"]) * _step_s(self.path)
+        return 10.0 + 2 * (int(options["steps"]) + int(options["warmup"])) * _step_s(self.path)
 
 
 def _step_s(path: Path) -> float:

@@ -20,7 +20,7 @@ _HOW = (
 def memory(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> list[Interactive]:
     """Return the part of a page: what each run is called, and what analysis.timeline.memory gives of it or why there is none.
 
-    Nothing where no run has allocations with addresses.
+    The device that holds most comes first. Nothing where no run has allocations with addresses.
     """
     shown = [
         (f"{name}: {use['device']}" if len(sides) > 1 else str(use["device"]), use)
@@ -28,6 +28,7 @@ def memory(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> list[Interac
     ]  # fmt: skip
     if not shown:
         return []
+    shown.sort(key=lambda one: -max(_totals(one[1])))
     data = {"devices": [_device(name, use) for name, use in shown]}
     return [Interactive("memory", "Memory by kind and layer", "memory", data, _alternative(shown), _HOW)]
 
@@ -40,11 +41,16 @@ def _device(name: str, use: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": printable(name), "time_ns": use["time_ns"], "kinds": kinds, "layers": layers, "spans": use["spans"]}
 
 
+def _totals(use: Mapping[str, Any]) -> list[int]:
+    """Return the bytes in use at each time."""
+    return [sum(sizes) for sizes in zip(*use["kinds"].values(), strict=True)]
+
+
 def _alternative(shown: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     """Say the most that each device held, and of what that was."""
     said = []
     for name, use in shown:
-        totals = [sum(sizes) for sizes in zip(*use["kinds"].values(), strict=True)]
+        totals = _totals(use)
         at = max(range(len(totals)), key=totals.__getitem__)
         parts = sorted(((sizes[at], text) for text, sizes in use["kinds"].items()), reverse=True)
         of = ", ".join(f"{text} {units.size(size)}" for size, text in parts[:3] if size)

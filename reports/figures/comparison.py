@@ -176,8 +176,8 @@ def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -
             )  # fmt: skip
             left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
         cleans = [row["step_mean_ns"] / scale for row in rows]
-        ends = ([place + half for place in range(len(names))] for half in (-0.42, 0.42))
-        axes.vlines(cleans, *ends, color=style.ink, lw=1.6, label="clean step, without recording")
+        low, high = ([place + half for place in range(len(names))] for half in (-0.42, 0.42))
+        axes.vlines(cleans, low, high, color=style.ink, lw=1.6, label="clean step, without recording")
         drawn.name_rows(axes, names)
         axes.set_xlim(left=0)
         figure.legend(loc="outside lower center", ncols=across, frameon=False)

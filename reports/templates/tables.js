@@ -69,7 +69,7 @@
     }
 
     made() {
-      const names = [...this.view.querySelectorAll("[data-group] option[value]:not([value=''])")].map((option) => option.value);
+      const names = [...this.view.querySelectorAll("[data-group] option")].map((option) => option.value).filter(Boolean);
       const keys = names.map((name) => ({ id: `key-${name}`, accessorFn: (row) => this.nameOf(row, name) }));
       const core = TableCore;
       const table = core.createTable({

@@ -87,9 +87,7 @@ def session(
     own = record.get("program")
     program = variants.program_file(str(path / own["file"])) if own else None
     base = {name: value for name, value in record["variables"].items() if value != HIDDEN}
-    sides = [
-        Variant(trial.name, environment, program, {**base, **trial.variables}, tuple(trial.changes)) for trial in trials
-    ]
+    sides = [Variant(trial.name, environment, program, {**base, **trial.variables}, tuple(trial.changes)) for trial in trials]
     made = Session(sides, options, list(folders.values()), sys.argv)
     made.run(lambda label, done, total: said(f"{label}: {len(trials)} sides in turns, {done} of {total} done"))
     return folders
