@@ -15,8 +15,8 @@ import pandas as pd
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.recordings import run as recordings
 from kernelscope.analysis.recordings.kinds import RUN
+from kernelscope.tracer.inside.run_record import LOG_FILE
 
-LOG = "log.txt"  # what the program printed
 _LAST = 2000  # characters of it in which the reason for a failure stands
 
 
@@ -46,7 +46,7 @@ def read(folder: Path) -> Run:
     places = record["passes"].get("clean", {}).get("folders", [])
     steps = [row for place in places for row in _lines(folder / place / "steps.jsonl")]
     times = [row["end_ns"] - row["start_ns"] for row in steps if not row["warmup"]]
-    if record["exit_status"] or not times:
+    if record["exit_status"] or not record["complete"] or not times:
         return Run(None, _reason(folder, record), met, values)
     began = datetime.fromisoformat(record["created"]).timestamp()
     seconds = (folder / RUN).stat().st_mtime - began
@@ -72,7 +72,7 @@ def restarts(folder: Path) -> list[Run]:
 def _reason(folder: Path, record: Mapping[str, Any]) -> str:
     """Return why a trial gave nothing: the last line that the program wrote, else what the recording says."""
     try:
-        text = (folder / LOG).read_text(encoding="utf8", errors="replace")[-_LAST:]
+        text = (folder / LOG_FILE).read_text(encoding="utf8", errors="replace")[-_LAST:]
     except OSError:
         text = ""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("kernelscope:")]

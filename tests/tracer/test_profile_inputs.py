@@ -59,6 +59,8 @@ def assert_input_is_named(a: Path, b: Path) -> list[str]:
     matches = align(sides[0].layers, sides[1].layers, None)
     account = replace(make_account(*sides, matches), samples=None, by_restart=None)
     account.rows["significant"] = True
+    if account.wall.delta_ns < account.wall.b_ns / 4:  # it is more than half where nothing runs beside
+        pytest.skip("the machine was so busy that the plain program was as slow")
     [suspicion] = input_pipeline.waiting_for_data(Case(*sides, matches, account, {}))
     return suspicion.evidence
 

@@ -9,6 +9,7 @@ from kernelscope.tracer.inside.plan import RUN_SCHEMA
 from kernelscope.tracer.inside.scrubbing import Scrubber
 
 RUN_FILE = "run.json"
+LOG_FILE = "log.txt"  # what the program of a trial printed
 
 
 class RunRecord(object):

@@ -18,14 +18,13 @@ from typing import Any
 
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
-from kernelscope.tracer.inside.run_record import RUN_FILE
+from kernelscope.tracer.inside.run_record import LOG_FILE, RUN_FILE
 from kernelscope.tracer.outside import environments, profile, turns, variants
 from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.variants import Variant
 
 TRIALS = "trials"
-LOG = "log.txt"  # what the program printed
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def _one(command: Sequence[str], trial: Trial, folder: Path, options: ProfileOpt
             steps=options.steps, warmup=options.warmup, mode=options.mode, full_paths=options.full_paths, sources=False,
             passes=("clean",), changes=trial.changes, variables=trial.variables, end=True,
         )  # fmt: skip
-        with profile.output_into(folder / LOG):
+        with profile.output_into(folder / LOG_FILE):
             profile.profile(command, wanted, folder, trial.name, sys.argv, once=True)
     return folder
 

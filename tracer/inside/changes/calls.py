@@ -1,7 +1,9 @@
-"""Calls of models: which are calls of the whole model, and not of a part of it."""
+"""What changes share: how many results are noted, and which calls are of the whole model and not of a part of it."""
 
 import threading
 from typing import Any, Callable
+
+VALUES = 5  # losses, or outputs, that are noted
 
 
 class Outermost(object):

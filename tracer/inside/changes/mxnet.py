@@ -2,11 +2,10 @@
 
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import Outermost
+from kernelscope.tracer.inside.changes.calls import VALUES, Outermost
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
-VALUES = 5  # losses that are noted
 
 
 def hybridized(mxnet: Any, patches: Patches, seen: Seen) -> None:

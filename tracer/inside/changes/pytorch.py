@@ -3,11 +3,10 @@
 import os
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import Outermost
+from kernelscope.tracer.inside.changes.calls import VALUES, Outermost
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
-VALUES = 5  # losses or outputs that are noted
 
 
 def channels_last(torch: Any, patches: Patches, seen: Seen) -> None:
