@@ -15,8 +15,8 @@ import pandas as pd
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.recordings import run as recordings
 from kernelscope.analysis.recordings.kinds import RUN
-from kernelscope.tracer.inside.run_record import LOG_FILE
 
+LOG = "log.txt"  # what the program printed
 _LAST = 2000  # characters of it in which the reason for a failure stands
 
 
@@ -72,7 +72,7 @@ def restarts(folder: Path) -> list[Run]:
 def _reason(folder: Path, record: Mapping[str, Any]) -> str:
     """Return why a trial gave nothing: the last line that the program wrote, else what the recording says."""
     try:
-        text = (folder / LOG_FILE).read_text(encoding="utf8", errors="replace")[-_LAST:]
+        text = (folder / LOG).read_text(encoding="utf8", errors="replace")[-_LAST:]
     except OSError:
         text = ""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("kernelscope:")]
