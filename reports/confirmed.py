@@ -13,7 +13,7 @@ from kernelscope.reports import text
 from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
-_HEADS = ("claimed, ms", "seen, ms", "95% interval", "verdict", "change", "results", "of the advice that")
+_HEADS = ("claimed, ms", "seen, ms", "95% interval", "verdict", "change", "results", "tried because")
 _NUMBERS = 3
 
 
@@ -25,7 +25,8 @@ def answer(result: Result) -> str:
         names = " and ".join(together["names"])
         low, high = (_ms(ns) for ns in together["interval_ns"])
         share = together["saved_ns"] / max(together["step_ns"], 1)
-        return f"{begin}; {names} makes it {_ms(together['saved_ns'])} ms shorter ({share:.0%}; between {low} and {high} ms)."
+        make = "make" if len(together["names"]) > 1 else "makes"
+        return f"{begin}; {names} {make} it {_ms(together['saved_ns'])} ms shorter ({share:.0%}; between {low} and {high} ms)."
     helped = [row for row in rows if row["verdict"] in ("confirmed", "partly")]
     if helped:
         return f"{begin}; nothing that was tried helps and leaves results as they are."
@@ -56,7 +57,7 @@ def markdown(result: Result) -> str:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     interval = row["interval_ns"]
-    title = row["title"] or ("any program has" if not row["topics"] else "")
+    title = row["title"] or "every program is tried with it"
     verdict = f"{row['verdict']} ({row['reason']})" if row["reason"] else row["verdict"]
     if row["bound"] and row["saved_ns"] is not None:
         verdict = "at most to be won: no remedy"
