@@ -18,6 +18,7 @@ from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write_confirmed
 from kernelscope.cli.trying import Program, Script, Workload
+from kernelscope.reports import tables
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.options import ProfileOptions
@@ -71,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     runs = program.run([program.trial(one.intervention.name, [one]) for one in mine], folder)
     rows = result.tried(mine, runs, advised)
     together = _together(program, [one for name in result.worth_keeping(rows) for one in mine if one.intervention.name == name])
-    said = result.result(advised, rows, runs, together, left_out)
-    (folder / FILE).write_text(result.as_json(sharing.shareable(said, arguments.full_paths)), encoding="utf8")
-    write_confirmed(sharing.shareable(said, arguments.full_paths), arguments.format)
+    said = sharing.shareable(result.result(advised, rows, runs, together, left_out), arguments.full_paths)
+    (folder / FILE).write_text(tables.to_json(said), encoding="utf8")
+    write_confirmed(said, arguments.format)
     print(f"kernelscope: trials: {folder / trials.TRIALS}", file=sys.stderr)
     return 0
 
@@ -139,6 +140,7 @@ def _together(program: Program, kept: list[Candidate]) -> Together | None:
         else:
             dropped.append((one.intervention.name, names[0]))
     name = _named(mine)
+    # anew, also for one alone: what was chosen because it helped helped more than it does, by chance
     runs = program.run([program.trial(name, mine)], program.folder / "together")
     return Together(tuple(one.intervention.name for one in mine), name, runs, tuple(dropped))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from kernelscope.tracer.outside.trials import Trial
 Runs = dict[str, list[Run]]
 
 
-class Program:
+class Program(ABC):
     """What is tried. count: runs of each change. folder: where they go. record: run.json of the program as it was recorded."""
 
     def __init__(self, count: int, folder: Path, record: dict[str, Any]):
@@ -45,13 +46,13 @@ class Program:
             raise ChildError(f"{folder}: the unchanged program cannot be run again: {last.reason}")
         return found
 
+    @abstractmethod
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
         """Run trials in turns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def seconds(self) -> float:
-        """Return how long a run takes, which is tried."""
-        raise NotImplementedError
+        """Return how long a run takes."""
 
 
 class Script(Program):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -123,8 +122,3 @@ def _together(together: Together) -> dict[str, Any]:
         "interval_ns": list(seen.interval_ns), "p": seen.p,
         "dropped": [{"name": name, "beside": beside} for name, beside in together.dropped],
     }  # fmt: skip
-
-
-def as_json(said: Mapping[str, Any]) -> str:
-    """Return it as a file has it."""
-    return json.dumps(said, indent=1, allow_nan=False) + "\n"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -15,6 +14,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.recordings import run as recordings
 from kernelscope.analysis.recordings.kinds import RUN
+from kernelscope.analysis.recordings.run import PassData
 
 LOG = "log.txt"  # what the program printed
 _LAST = 2000  # characters of it in which the reason for a failure stands
@@ -38,19 +38,17 @@ class Run:
 
 def read(folder: Path) -> Run:
     """Return what a run of a trial gave."""
-    record = json.loads((folder / RUN).read_text(encoding="utf8"))
-    notes = _lines(folder / "notes.jsonl")
-    noted = [json.loads(note["text"]) for note in notes if note["kind"] == "change"]
+    run = recordings.Run(folder)
+    record, clean = run.record, run.passes("clean")
+    noted = [json.loads(note["text"]) for note in _notes(folder) if note["kind"] == "change"]
     met = tuple(dict.fromkeys(str(what) for name, what in noted if not name.endswith(":values")))
     values = tuple(float(what) for name, what in noted if name.endswith(":values"))
-    places = record["passes"].get("clean", {}).get("folders", [])
-    steps = [row for place in places for row in _lines(folder / place / "steps.jsonl")]
-    times = [row["end_ns"] - row["start_ns"] for row in steps if not row["warmup"]]
-    if record["exit_status"] or not record["complete"] or not times:
+    if record["exit_status"] or not run.complete or not clean:
         return Run(None, _reason(folder, record), met, values)
+    steps = run.clean_steps()
     began = datetime.fromisoformat(record["created"]).timestamp()
     seconds = (folder / RUN).stat().st_mtime - began
-    return Run(round(median(times)), "", met, values, _peak(folder, record), seconds)
+    return Run(round((steps["end_ns"] - steps["start_ns"]).median()), "", met, values, _peak(clean), seconds)
 
 
 def restarts(folder: Path) -> list[Run]:
@@ -63,9 +61,7 @@ def restarts(folder: Path) -> list[Run]:
     result = []
     for data in run.passes("clean"):
         met = tuple(dict.fromkeys(str(what) for _, what in data.report.get("changed", [])))
-        resident = data.samples().query("metric == 'resident_bytes'")["value"].max()
-        peak = None if pd.isna(resident) else int(resident)
-        result.append(Run(median_step_ns([data.measured]), "", met, values, peak))
+        result.append(Run(median_step_ns([data.measured]), "", met, values, _peak([data])))
     return result
 
 
@@ -82,15 +78,14 @@ def _reason(folder: Path, record: Mapping[str, Any]) -> str:
     return f"the program ended with status {status}: {lines[-1] if lines else 'it says nothing'}"
 
 
-def _peak(folder: Path, record: Mapping[str, Any]) -> int | None:
+def _peak(passes: Sequence[PassData]) -> int | None:
     """Return the most memory that was sampled of the process."""
-    places = record["passes"]["clean"]["folders"]
-    rows = [row for place in places for row in _lines(folder / place / "samples.jsonl")]
-    return max((int(row["value"]) for row in rows if row["metric"] == "resident_bytes"), default=None)
+    samples = pd.concat([data.samples() for data in passes])
+    most = samples.loc[(samples["metric"] == "resident_bytes").to_numpy(bool), "value"].max()
+    return None if pd.isna(most) else int(most)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file; none where it is missing."""
-    if not path.is_file():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines() if line.strip()]
+def _notes(folder: Path) -> list[dict[str, Any]]:
+    """Return what the process wrote down; nothing where it wrote nothing."""
+    path = folder / "notes.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()] if path.is_file() else []

@@ -16,7 +16,7 @@ from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import program
 from kernelscope.analysis.explain.causes import evidence as ev
-from kernelscope.analysis.explain.causes import input_pipeline
+from kernelscope.analysis.explain.causes import execution, input_pipeline, precision, threads
 from kernelscope.analysis.explain.model import Case, Side
 
 _SHOWN = 160  # characters of a line
@@ -28,13 +28,11 @@ _PIPELINE = re.compile(
 # Lines that set up what a cause is about: their own time tells nothing
 _SETS = {
     input_pipeline.CAUSE: _PIPELINE,
-    "eager against graph": re.compile(
-        r"tf\.function|run_eagerly|run_functions_eagerly|\bjit\b|jit_compile|hybridize|\.compile\("
-    ),
-    "precision": re.compile(
+    execution.CAUSE: re.compile(r"tf\.function|run_eagerly|run_functions_eagerly|\bjit\b|jit_compile|hybridize|\.compile\("),
+    precision.CAUSE: re.compile(
         r"float64|double\(|bfloat16|float16|half\(|autocast|mixed_precision|set_global_policy|matmul_precision"
     ),
-    "thread count": re.compile(r"threads|num_threads|THREADS"),
+    threads.CAUSE: re.compile(r"threads|num_threads|THREADS"),
 }
 _LINES = 3  # changed lines of one class that are named
 _OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that say what a model computes

@@ -6,6 +6,7 @@ from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
+CAUSE = "precision"
 _ONE_TYPE = {
     "pytorch": "keep tensors and parameters of one type: no .double() or .to(torch.float64) on the way; torch.autocast for half",
     "tensorflow": "keep one type: dtype= of the layers, tf.keras.mixed_precision.set_global_policy, no tf.cast on the way",
@@ -18,8 +19,8 @@ _TF32 = {
     "tensorflow": "tf.config.experimental.enable_tensor_float_32_execution(True) allows TF32",
     "": "NVIDIA_TF32_OVERRIDE=0 forbids TF32; the framework's own setting allows it",
 }
+_POLICY = "precision_policy"  # Keras's setting
 # Settings by which frameworks choose the precision in which f32 matrices are multiplied
-_POLICY = "precision_policy"
 _MATMUL_SETTINGS = ("matmul_precision", "tf32_matmul", "tf32_cudnn", "tf32", _POLICY)
 
 
@@ -43,7 +44,7 @@ def other_types(case: Case) -> list[Suspicion]:
         for side in (slow, fast)
     ]
     texts = _TF32 if "tf32" in used[fast] and "f32" in used[slow] else _ONE_TYPE
-    return [Suspicion("precision", text, claims, "high", sentences, ev.remedy(case, slow, texts))]
+    return [Suspicion(CAUSE, text, claims, "high", sentences, ev.remedy(case, slow, texts))]
 
 
 def _kinds(group: ev.RowGroup) -> list[str]:
@@ -73,7 +74,7 @@ def policies(case: Case) -> list[Suspicion]:
     remedy = f"leave set_global_policy({of_slow!r}) out: it pays where the device has units for that type"
     return [
         Suspicion(
-            "precision",
+            CAUSE,
             f"{slow.name} computes by the policy {of_slow}, {fast.name} by {of_fast}",
             host_evidence.everything(case),
             "high",
@@ -112,7 +113,7 @@ def chosen_precision(case: Case) -> list[Suspicion]:
     sentences += [f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side, kinds))}"
                   for side in (slow, fast)]  # fmt: skip
     title = f"{ev.name(case, slow)} multiplies with {stated[0]} {value[slow]}, {ev.name(case, fast)} with {value[fast]}"
-    return [Suspicion("precision", title, claims, "high", sentences, ev.remedy(case, slow, _TF32), precedence=0)]
+    return [Suspicion(CAUSE, title, claims, "high", sentences, ev.remedy(case, slow, _TF32), precedence=0)]
 
 
 def _others(group: ev.RowGroup, kinds: tuple[str, ...]) -> bool:

@@ -54,8 +54,9 @@ def of_description(columns: KernelColumns) -> Amount:
     if _TENSORS.fullmatch(text):
         shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
         moved = _moved(str(columns.kind), columns.library, str(columns.operator or columns.name), shapes, backward, size)
-        if columns.kind == PRODUCTS[0] and len(shapes) == _TERMS:
-            return replace(nothing, flops=_of_tensors(shapes), bytes=moved, source="shapes of both factors and the product")
+        flops = _of_tensors(shapes) if columns.kind == PRODUCTS[0] and len(shapes) == _TERMS else None
+        if flops is not None:
+            return replace(nothing, flops=flops, bytes=moved, source="shapes of both factors and the product")
         return replace(nothing, bytes=moved, source="shapes" if moved is not None else None)
     return nothing
 

@@ -9,7 +9,7 @@ import pytest
 from kernelscope.analysis.confirm import interventions, result
 from kernelscope.analysis.confirm.result import UNCHANGED, Together
 from kernelscope.analysis.confirm.runs import Run
-from kernelscope.reports import confirmed
+from kernelscope.reports import confirmed, tables
 from kernelscope.tracer.inside import changes
 
 MS = 1_000_000
@@ -117,7 +117,7 @@ def test_it_is_said_in_one_sentence_then_what_to_keep(said):
     assert "at most to be won: no remedy" in text
     assert "kept-heap does not help beside fused-optimizer." in confirmed.notes(said[0])
     assert "Not tried, for lack of time (--budget): loader-workers." in confirmed.notes(said[0])
-    assert json.loads(result.as_json(said[0]))["schema"] == result.SCHEMA
+    assert json.loads(tables.to_json(said[0]))["schema"] == result.SCHEMA
 
 
 def test_nothing_helps(said):

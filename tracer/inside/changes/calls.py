@@ -6,23 +6,17 @@ from typing import Any, Callable
 VALUES = 5  # losses, or outputs, that are noted
 
 
-class Outermost(object):
-    """Tells calls that stand in no other one, on each thread."""
+def around_outermost(call: Callable[..., Any], outermost: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what is put in place of `call`: outermost(call, *arguments) for calls that stand in no other of their thread."""
+    state = threading.local()
 
-    def __init__(self) -> None:
-        self._calls = threading.local()
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        if getattr(state, "inside", False):
+            return call(*arguments, **named)
+        state.inside = True
+        try:
+            return outermost(call, *arguments, **named)
+        finally:
+            state.inside = False
 
-    def around(self, call: Callable[..., Any], outermost: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what is put in place of `call`: `outermost(call, *arguments)` for calls that stand in no other one."""
-        state = self._calls
-
-        def wrapped(*arguments: Any, **named: Any) -> Any:
-            if getattr(state, "inside", False):
-                return call(*arguments, **named)
-            state.inside = True
-            try:
-                return outermost(call, *arguments, **named)
-            finally:
-                state.inside = False
-
-        return wrapped
+    return wrapped

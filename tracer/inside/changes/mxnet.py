@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import VALUES, Outermost
+from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -19,7 +19,7 @@ def hybridized(mxnet: Any, patches: Patches, seen: Seen) -> None:
             seen(type(block).__name__)
         return call(block, *arguments, **named)
 
-    patches.wrap(mxnet.gluon.HybridBlock, "__call__", lambda original: Outermost().around(original, outermost))
+    patches.wrap(mxnet.gluon.HybridBlock, "__call__", lambda original: around_outermost(original, outermost))
 
 
 def values(mxnet: Any, patches: Patches, seen: Seen) -> None:

@@ -3,7 +3,7 @@
 import os
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import VALUES, Outermost
+from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -56,7 +56,7 @@ def _models(torch: Any, patches: Patches, outermost: Callable[..., Any]) -> None
             return call(model, *arguments, **named)
         return outermost(call, model, *arguments, **named)
 
-    patches.wrap(torch.nn.Module, "__call__", lambda original: Outermost().around(original, chosen))
+    patches.wrap(torch.nn.Module, "__call__", lambda original: around_outermost(original, chosen))
 
 
 def compiled(torch: Any, patches: Patches, seen: Seen) -> None:

@@ -118,9 +118,8 @@ def asked(arguments: argparse.Namespace) -> "ProfileOptions":
     count, window = arguments.steps or (STEPS, None)
     rerun = arguments.passes == "rerun"
     more = arguments.mode, arguments.focus, arguments.max_trace_size, arguments.full_paths, not arguments.no_source
-    options = ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more)
-    options.more = STEPS if arguments.steps is None else 0
-    return options
+    extra = STEPS if arguments.steps is None else 0
+    return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more, more=extra)
 
 
 def command(arguments: argparse.Namespace) -> List[str]:
