@@ -7,7 +7,7 @@ EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
 MORE := jax,keras-torch,onednn,onnxruntime,chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs scripts sweeps foreign fuzz gpu-check clean
+.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs scripts confirm sweeps foreign fuzz gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -59,6 +59,10 @@ pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known
 scripts: $(VENV)/.installed ## profile scripts, change them, and judge what is said of that (an hour; SCRIPTS: options)
 	-$(BIN)/kernelscope env create pytorch tensorflow mxnet jax
 	@$(BIN)/python tests/tools/scripts/run.py $(SCRIPTS)
+
+confirm: $(VENV)/.installed ## try what advice and explanations say, and set what they claim against what is seen (2 hours; CONFIRM: options)
+	-$(BIN)/kernelscope env create pytorch tensorflow mxnet cntk jax
+	@$(BIN)/python tests/tools/scripts/confirm.py $(CONFIRM)
 
 sweeps: $(VENV)/.installed ## run the small form of every experiment of the literature, and draw its report (45 min on two cores)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from kernelscope.analysis import advise
-from kernelscope.cli import sharing, steps_options
+from kernelscope.analysis.confirm import candidates
+from kernelscope.cli import confirm, sharing, steps_options
 from kernelscope.cli.output import write_advice
 
 FORMATS = ("table", "markdown", "json")
@@ -16,12 +17,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("path", metavar="PATH", help="a folder that `run`, `profile` or `import` wrote, or a capture")
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument(
+        "--confirm", action="store_true", help="try it on the program that was recorded: see `kernelscope confirm`"
+    )
+    confirm.trial_options(parser)
     steps_options.configure(parser)
     sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read the recording, and print what to do about it."""
-    result = advise.advise(Path(arguments.path), steps_options.request(arguments))
-    write_advice(sharing.shareable(result, arguments.full_paths), arguments.format)
+    """Read the recording, and print what to do about it; with --confirm try that."""
+    path = Path(arguments.path)
+    if arguments.confirm:
+        confirm.checked(arguments)
+    program = confirm.program_of(arguments, path) if arguments.confirm else None
+    result = advise.advise(path, steps_options.request(arguments))
+    said = sharing.shareable(result, arguments.full_paths)
+    if program is None:
+        write_advice(said, arguments.format)
+        return 0
+    found = candidates.of_advice(result)
+    confirm.beside(said, arguments.format, write_advice, lambda: confirm.confirmed(arguments, program, found))
     return 0

@@ -5,28 +5,31 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.advise import advise
-from kernelscope.analysis.confirm import interventions, result
-from kernelscope.analysis.confirm.interventions import Candidate
+from kernelscope.analysis.confirm import candidates, interventions, kept, result
+from kernelscope.analysis.confirm.candidates import Candidate, Finding
 from kernelscope.analysis.confirm.result import Together
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain import pair
 from kernelscope.analysis.recordings.kinds import RUN, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing
-from kernelscope.cli.output import write_confirmed
+from kernelscope.cli.output import write, write_confirmed
 from kernelscope.cli.trying import Program, Script, Workload
 from kernelscope.reports import tables
+from kernelscope.reports.confirmed import verdicts as verdicts_table
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.options import ProfileOptions
-from kernelscope.tracer.outside import profile, trials
+from kernelscope.tracer.outside import profile, trials, verdicts
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 
 FORMATS = ("table", "markdown", "json")
-FILE = "confirm.json"
+FOLDER, FILE = "confirm", "confirm.json"
 ROUNDS = 6
 BUDGET_S = 900.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
@@ -44,39 +47,86 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     add = parser.add_argument
     add("-o", "--output", metavar="DIR", help="folder for the trials; one that was interrupted goes on (default: PATH/confirm)")
-    add("--rounds", type=int, default=ROUNDS, metavar="N", help=f"runs of each change (default: {ROUNDS})")
-    add("--budget", type=_budget, default=BUDGET_S, metavar="TIME", help="what promises least is left out above (default: 15m)")
-    add("--only", action="append", default=[], metavar="NAME", help="try this change, whatever the advice is (repeatable): "
-        + ", ".join(interventions.known()))  # fmt: skip
+    trial_options(parser)
     add("--format", choices=FORMATS, default="table", help="(default: table)")
-    add("path", metavar="PATH", help="a folder that `profile` or `run` wrote, or a script, which is recorded first")
+    add("--verdicts", action="store_true", help="show what trials on this machine said of findings so far, and try nothing")
+    add("path", nargs="?", metavar="PATH", help="a folder that `profile` or `run` wrote, or a script, which is recorded first")
     add("command", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script; of a folder -- COMMAND, if another")
     sharing.configure(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Try what the advice on a recording says, and print what came of it."""
+def trial_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says how much is tried."""
+    add = parser.add_argument
+    add("--rounds", type=int, default=ROUNDS, metavar="N", help=f"of trials: runs of each change (default: {ROUNDS})")
+    add(
+        "--budget",
+        type=_budget,
+        default=BUDGET_S,
+        metavar="TIME",
+        help="of trials: what promises least is left out above (default: 15m)",
+    )
+    add("--only", action="append", default=[], metavar="NAME",
+        help="of trials: this change, whatever was found (repeatable): " + ", ".join(interventions.known()))  # fmt: skip
+
+
+def checked(arguments: argparse.Namespace) -> None:
+    """Raise UsageError where the options of trials are wrong: before anything is recorded."""
     if arguments.rounds < 3:
         raise UsageError(f"--rounds {arguments.rounds}: at least 3")
     unknown = [name for name in arguments.only if name not in interventions.known()]
     if unknown:
         raise UsageError(f"--only {unknown[0]}: no such change; there are {', '.join(interventions.known())}")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Try what the advice on a recording says, and print what came of it."""
+    checked(arguments)
+    if arguments.verdicts:
+        write(verdicts_table(kept.summary(kept.read(verdicts.read()))), arguments.format)
+        return 0
+    if arguments.path is None:
+        raise UsageError("PATH is missing: name a folder that `profile` or `run` wrote, or a script")
     recorded = _recorded(arguments)
-    folder = Path(arguments.output) if arguments.output else recorded / "confirm"
-    program = _program(arguments, recorded, folder)
-    advised = advise(recorded)
-    found = interventions.candidates(advised, arguments.only)
+    program = program_of(arguments, recorded, Path(arguments.output) if arguments.output else None, _named(arguments))
+    write_confirmed(confirmed(arguments, program, candidates.of_advice(advise(recorded))), arguments.format)
+    return 0
+
+
+def confirmed(
+    arguments: argparse.Namespace, program: Program, findings: Sequence[Finding], source: str = kept.ADVICE
+) -> dict[str, Any]:
+    """Try what answers the findings on a program, and return what came of it; it is kept in the program's folder, too.
+
+    arguments: those of `trial_options`. source: what found it, kept.ADVICE or kept.EXPLANATION; beside advice settings are tried
+    that nothing asks for. Raises InputError where nothing can be tried, ChildError where the unchanged program does not run.
+    """
+    recorded, folder, framework = program.path, program.folder, str(program.record["framework"])
+    found = candidates.candidates(framework, findings, arguments.only, source == kept.ADVICE)
     if not found:
-        raise InputError(f"{recorded}: nothing can be tried on a program of {advised['framework']}")
+        raise InputError(f"{recorded}: nothing can be tried on a program of {framework} that answers what was found")
     mine, left_out = _affordable(program, found, arguments.budget)
     runs = program.run([program.trial(one.intervention.name, [one]) for one in mine], folder)
-    rows = result.tried(mine, runs, advised)
+    rows = result.tried(mine, runs)
+    judged = result.of_findings(findings, found, rows)
     together = _together(program, [one for name in result.worth_keeping(rows) for one in mine if one.intervention.name == name])
-    said = sharing.shareable(result.result(advised, rows, runs, together, left_out), arguments.full_paths)
+    after = _after(program, together, mine)
+    said = result.result(str(recorded), framework, judged, rows, runs, together, left_out, after)
+    said = sharing.shareable(said, arguments.full_paths)
     (folder / FILE).write_text(tables.to_json(said), encoding="utf8")
-    write_confirmed(said, arguments.format)
+    verdicts.keep(kept.lines(said, source))
     print(f"kernelscope: trials: {folder / trials.TRIALS}", file=sys.stderr)
-    return 0
+    return said
+
+
+def beside(said: dict[str, Any], form: str, write: Callable[[Any, str], None], trying: Callable[[], dict[str, Any]]) -> None:
+    """Write what was found, and then what trials of it came to; as JSON both in one, under "confirmed"."""
+    if form == "json":
+        write({**said, "confirmed": trying()}, form)
+        return
+    write(said, form)
+    print()
+    write_confirmed(trying(), form)
 
 
 def _recorded(arguments: argparse.Namespace) -> Path:
@@ -85,8 +135,6 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     if path.suffix != ".py":
         if arguments.command[:1] not in ([], ["--"]):
             raise UsageError(f"{arguments.command[0]}: options stand before PATH, another command behind --")
-        if kind_of(path) is not Kind.RUN:
-            raise UsageError(f"{path}: not a folder that `profile` or `run` wrote; name one, or a script")
         return path
     command = profile.runnable([str(path), *arguments.command])
     folder = profile.dated(str(label(command)))
@@ -100,23 +148,28 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     return folder
 
 
-def _command(arguments: argparse.Namespace, record: dict[str, Any]) -> list[str]:
-    """Return what is run: what was recorded, or the command that is named."""
-    named = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    command = named or [str(Path(part).expanduser()) if part.startswith("~") else part for part in record["profiled"]]
+def _named(arguments: argparse.Namespace) -> list[str]:
+    """Return the command that the arguments name; empty where none is."""
+    named: list[str] = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    return named
+
+
+def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | None = None, command: Sequence[str] = ()) -> Program:
+    """Return what was recorded as what is tried; raise UsageError where it cannot run again.
+
+    folder: for the trials, if not the recording's own. command: what is run, if not what was recorded.
+    """
+    if kind_of(recorded) is not Kind.RUN:
+        raise UsageError(f"{recorded}: only what `profile` or `run` recorded can run again; name a folder that they wrote")
+    record, count, folder = read_object(recorded / RUN), arguments.rounds, folder or recorded / FOLDER
+    if "profiled" not in record:
+        if command:
+            raise UsageError(f"{recorded}: a workload of `kernelscope run` has no command; leave {command[0]} out")
+        return Workload(count, folder, record, recorded)
+    command = command or [str(Path(part).expanduser()) if part.startswith("~") else part for part in record["profiled"]]
     if any(HIDDEN in part for part in command):
-        raise UsageError(f"{arguments.path}: its command has secrets, which were not recorded; name it behind --")
-    return command
-
-
-def _program(arguments: argparse.Namespace, recorded: Path, folder: Path) -> Program:
-    """Return what is tried."""
-    record = read_object(recorded / RUN)
-    if "profiled" in record:
-        return Script(arguments.rounds, folder, record, _command(arguments, record))
-    if arguments.command:
-        raise UsageError(f"{recorded}: a workload of `kernelscope run` has no command; leave {arguments.command[0]} out")
-    return Workload(arguments.rounds, folder, record, recorded)
+        raise UsageError(f"{recorded}: its command has secrets, which were not recorded; name it behind --")
+    return Script(count, folder, record, recorded, list(command))
 
 
 def _affordable(program: Program, found: list[Candidate], budget: float) -> tuple[list[Candidate], list[Candidate]]:
@@ -131,7 +184,7 @@ def _together(program: Program, kept: list[Candidate]) -> Together | None:
         return None
     mine, dropped = kept[:1], []
     for one in kept[1:]:
-        names = _named(mine), _named([*mine, one])
+        names = _joined(mine), _joined([*mine, one])
         folder = program.folder / "together" / names[1]
         several = [program.trial(names[0], mine), program.trial(names[1], [*mine, one])]
         runs = program.run(several, folder)
@@ -139,13 +192,25 @@ def _together(program: Program, kept: list[Candidate]) -> Together | None:
             mine.append(one)
         else:
             dropped.append((one.intervention.name, names[0]))
-    name = _named(mine)
+    name = _joined(mine)
     # anew, also for one alone: what was chosen because it helped helped more than it does, by chance
     runs = program.run([program.trial(name, mine)], program.folder / "together")
     return Together(tuple(one.intervention.name for one in mine), name, runs, tuple(dropped))
 
 
-def _named(several: Sequence[Candidate]) -> str:
+def _after(program: Program, together: Together | None, mine: Sequence[Candidate]) -> dict[str, Any]:
+    """Record the program with what was kept, and return where the time went and what remains; nothing where that is not seen."""
+    if together is None:
+        return {}
+    several = [one for one in mine if one.intervention.name in together.names]
+    folder = program.whole(program.trial(together.name, several), program.folder)
+    try:
+        return result.after(pair.read(program.path, folder).explain(force=True), advise(folder))
+    except EvidenceError:
+        return {}
+
+
+def _joined(several: Sequence[Candidate]) -> str:
     return "+".join(one.intervention.name for one in several)
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.confirm import candidates, kept
 from kernelscope.analysis.explain import pair
 from kernelscope.analysis.explain.layer_names import read_map
+from kernelscope.analysis.explain.model import SIDES
 from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
-from kernelscope.cli import sharing, steps_options, warn
+from kernelscope.cli import confirm, sharing, steps_options, warn
 from kernelscope.cli.output import figure_options, write_explanation
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import InputError, UsageError
@@ -46,6 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.html",
         help="write a report of the explanation there too: one file that needs nothing else",
     )
+    add("--confirm", action="store_true", help="try on the slower side what undoes the causes, as `confirm` does")
+    confirm.trial_options(parser)
     steps_options.configure(parser)
     figure_options(parser)
     sharing.configure(parser)
@@ -53,12 +57,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read both sides, explain their difference, print it and write the report."""
+    if arguments.confirm:
+        confirm.checked(arguments)
     paths = _scripts(arguments) or _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
-    result = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force, steps_options.request(arguments))
-    result = sharing.shareable(result, arguments.full_paths)
-
-    write_explanation(result, arguments.format)
+    found = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force, steps_options.request(arguments))
+    result = sharing.shareable(found, arguments.full_paths)
+    if arguments.confirm:
+        confirm.beside(result, arguments.format, write_explanation, lambda: _confirmed(arguments, found, paths))
+    else:
+        write_explanation(result, arguments.format)
     if arguments.figures is not None:
         from kernelscope.cli import figures  # matplotlib takes half a second: only where something is drawn
         from kernelscope.reports.figures import gathered
@@ -85,6 +93,17 @@ def _scripts(arguments: argparse.Namespace) -> tuple[Path, Path] | None:
     if arguments.repeats < 1:
         raise UsageError(f"--repeats {arguments.repeats}: at least 1")
     return profile.in_turns((paths[0], paths[1]), shlex.split(arguments.arguments), arguments.repeats, sys.argv)
+
+
+def _confirmed(arguments: argparse.Namespace, found: dict[str, Any], paths: tuple[Path, Path]) -> dict[str, Any]:
+    """Try on the slower side what undoes what makes it slower."""
+    side, findings = candidates.of_explanation(found)
+    path = paths[SIDES.index(side)]
+    if not findings:
+        raise InputError(f"{path}: nothing was found that makes it slower; there is nothing to try")
+    if kind_of(path) is Kind.RUNS:  # restarts of one program: any will do
+        path = min(path.glob(f"*/{RUN}")).parent
+    return confirm.confirmed(arguments, confirm.program_of(arguments, path), findings, kept.EXPLANATION)
 
 
 def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, request: Request | None = None) -> dict[str, Any]:

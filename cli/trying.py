@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.confirm import interventions
-from kernelscope.analysis.confirm.interventions import Candidate
+from kernelscope.analysis.confirm.candidates import Candidate
 from kernelscope.analysis.confirm.result import UNCHANGED
 from kernelscope.analysis.confirm.runs import Run, read, restarts
 from kernelscope.tracer.inside.launching.options import ProfileOptions
@@ -21,12 +21,13 @@ Runs = dict[str, list[Run]]
 
 
 class Program(ABC):
-    """What is tried. count: runs of each change. folder: where they go. record: run.json of the program as it was recorded."""
+    """What is tried. count: runs of each change. folder: where they go. path, record: its recording, and run.json of that."""
 
-    def __init__(self, count: int, folder: Path, record: dict[str, Any]):
+    def __init__(self, count: int, folder: Path, record: dict[str, Any], path: Path):
         self.count = count
         self.folder = folder
         self.record = record
+        self.path = path
 
     def trial(self, name: str, changes: Sequence[Candidate]) -> Trial:
         """Return the program with these changes."""
@@ -34,9 +35,9 @@ class Program(ABC):
         variables = {name: value for one in made for name, value in one.variables.items()}
         return Trial(name, [*self.noting(), *(change for one in made for change in one.changes)], variables)
 
-    def noting(self) -> list[str]:
+    def noting(self) -> Sequence[str]:
         """Return the changes that note what the program computes."""
-        return []
+        return ()
 
     def run(self, several: Sequence[Trial], folder: Path, count: int | None = None) -> Runs:
         """Run trials in turns with the unchanged program, as often as asked for; raise ChildError where that one fails."""
@@ -51,6 +52,10 @@ class Program(ABC):
         """Run trials in turns."""
 
     @abstractmethod
+    def whole(self, trial: Trial, folder: Path) -> Path:
+        """Record all passes of the program with a trial's changes; return the run folder."""
+
+    @abstractmethod
     def seconds(self) -> float:
         """Return how long a run takes."""
 
@@ -58,14 +63,13 @@ class Program(ABC):
 class Script(Program):
     """Somebody's own command."""
 
-    def __init__(self, count: int, folder: Path, record: dict[str, Any], command: list[str]):
-        super().__init__(count, folder, record)
+    def __init__(self, count: int, folder: Path, record: dict[str, Any], path: Path, command: list[str]):
+        super().__init__(count, folder, record, path)
         self.command = command
 
-    def noting(self) -> list[str]:
+    def noting(self) -> Sequence[str]:
         """Return the changes that note what the program computes."""
-        noting = interventions.VALUES.get(str(self.record["framework"]))
-        return [noting] if noting else []
+        return interventions.noting(str(self.record["framework"]))
 
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
         """Run trials in turns, a process each."""
@@ -73,22 +77,26 @@ class Script(Program):
         folders = trials.rounds(self.command, several, count, folder, options, _said)
         return {name: [read(path) for path in mine] for name, mine in folders.items()}
 
+    def whole(self, trial: Trial, folder: Path) -> Path:
+        """Record all passes."""
+        return trials.whole(self.command, trial, folder, ProfileOptions(mode=self.record["options"]["mode"]))
+
     def seconds(self) -> float:
-        """Return how long a run takes: the first one of the unchanged program."""
-        return self.run([], self.folder, 1)[UNCHANGED][0].seconds
+        """Return how long a run takes: one of the unchanged program, before the trials."""
+        return self.run([], self.folder / "first", 1)[UNCHANGED][0].seconds
 
 
 class Workload(Program):
     """One of our own workloads, as `run` records it."""
 
-    def __init__(self, count: int, folder: Path, record: dict[str, Any], path: Path):
-        super().__init__(count, folder, record)
-        self.path = path
-
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
         """Run trials window by window in turns, in so many restarts; what the workload computes is checked by itself."""
         folders = trials.session(self.record, self.path, several, count, folder, _said)
         return {name: restarts(path) for name, path in folders.items()}
+
+    def whole(self, trial: Trial, folder: Path) -> Path:
+        """Record the passes that were recorded of the workload."""
+        return trials.whole_workload(self.record, self.path, trial, folder, _said)
 
     def seconds(self) -> float:
         """Return how long a restart takes: as many steps as it has, and as much again to start."""

@@ -1,20 +1,22 @@
-"""What trials of changes came to, for people: the answer, the lines to keep, and a row for each change."""
+"""What trials of changes came to, for people: the answer, the lines to keep, a row for each finding and for each change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
+from kernelscope.analysis.confirm.verdicts import CONFIRMED, PARTLY, VERDICTS
 from kernelscope.reports import text
+from kernelscope.reports.fitted import Fitted
+from kernelscope.reports.renderers import Markdown
+from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
-_HEADS = ("claimed, ms", "seen, ms", "95% interval", "verdict", "change", "results", "tried because")
-_NUMBERS = 3
+_PARTS = 3  # of the account that are told
 
 
 def answer(result: Result) -> str:
@@ -27,7 +29,7 @@ def answer(result: Result) -> str:
         share = together["saved_ns"] / max(together["step_ns"], 1)
         make = "make" if len(together["names"]) > 1 else "makes"
         return f"{begin}; {names} {make} it {_ms(together['saved_ns'])} ms shorter ({share:.0%}; between {low} and {high} ms)."
-    helped = [row for row in rows if row["verdict"] in ("confirmed", "partly")]
+    helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
         return f"{begin}; nothing that was tried helps and leaves results as they are."
     return f"{begin}; nothing helps of {len(rows)} changes that were tried."
@@ -38,33 +40,86 @@ def shown(result: Result) -> Trimmed:
     parts: list[Any] = [Text(answer(result), style="bold"), Text()]
     if result["keep"]:
         parts += [Text("To keep:"), *(Text(f"  {line}") for line in result["keep"]), Text()]
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for place, head in enumerate(_HEADS):
-        table.add_column(head, justify="right" if place < _NUMBERS else "left", overflow="fold")
-    for row in result["tried"]:
-        table.add_row(*map(Text, _cells(row)))
-    return Trimmed(Group(*parts, table, Text(), *map(Text, notes(result))))
+    for table in _tables(result):
+        parts += [Fitted(table), Text()]
+    for head, lines in _after(result):
+        parts += [Text(head, style="bold"), *(Text(f"  {line}") for line in lines), Text()]
+    return Trimmed(Group(*parts, *map(Text, notes(result))))
 
 
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
     lines = [f"### {text.markdown(answer(result))}", ""]
     lines += [*("    " + line for line in result["keep"]), ""] if result["keep"] else []
-    lines += ["| " + " | ".join(_HEADS) + " |", "| ---: | ---: | ---: |" + " --- |" * (len(_HEADS) - _NUMBERS)]
-    lines += ["| " + " | ".join(map(text.markdown, _cells(row))) + " |" for row in result["tried"]]
-    return "\n".join([*lines, "", *(f"- {text.markdown(note)}" for note in notes(result))]).rstrip() + "\n"
+    lines += [Markdown().render(table) for table in _tables(result)]
+    for head, said in _after(result):
+        lines += [f"### {head}", "", *(f"- {text.markdown(line)}" for line in said), ""]
+    return "\n".join([*lines, *(f"- {text.markdown(note)}" for note in notes(result))]).rstrip() + "\n"
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    interval = row["interval_ns"]
-    title = row["title"] or "every program is tried with it"
-    verdict = f"{row['verdict']} ({row['reason']})" if row["reason"] else row["verdict"]
-    if row["bound"] and row["saved_ns"] is not None:
-        verdict = "at most to be won: no remedy"
-    return (
-        _ms(row["claimed_ns"]), _ms(row["saved_ns"]), f"{_ms(interval[0])} to {_ms(interval[1])}" if interval else "—",
-        verdict, row["name"], row["results"], text.printable(title),
-    )  # fmt: skip
+def verdicts(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return how often each kind of finding was confirmed (confirm.kept.summary), for people and programs."""
+    title = f"{sum(row['tried'] for row in rows)} findings were tried; {sum(row[CONFIRMED] for row in rows)} were confirmed"
+    table = [
+        {**row, "claimed, ms": _ms(row["claimed_ns"]), "seen, ms": _ms(row["saved_ns"]), "found by": row["source"]}
+        for row in rows
+    ]
+    columns = ("topic", "confidence", "found by", "tried", *VERDICTS, "claimed, ms", "seen, ms")
+    return of_rows("verdicts", table, columns, title, first=("topic", "tried", CONFIRMED))
+
+
+def _tables(result: Result) -> list[Table]:
+    """Return what became of each finding, and what each change did."""
+    findings = [
+        {"claimed, ms": _ms(row["claimed_ns"]), "seen, ms": _ms(row["saved_ns"]), "verdict": _verdict(row),
+         "confidence": row["confidence"], "tried by": row["change"], "what was found": row["title"]}
+        for row in result["findings"]
+    ]  # fmt: skip
+    changes = [
+        {"seen, ms": _ms(row["saved_ns"]), "95% interval": _interval(row), "did": _did(row), "change": row["name"],
+         "results": row["results"], "peak memory": _memory(row["peak_bytes"], result["peak_bytes"])}
+        for row in result["tried"]
+    ]  # fmt: skip
+    sure = () if all(row["confidence"] is None for row in findings) else ("confidence",)
+    columns = ("claimed, ms", "seen, ms", "verdict", *sure, "tried by", "what was found")
+    return [
+        *([of_rows("findings", findings, columns, "What was found, and what trials say of it")] if findings else []),
+        of_rows("changes", changes, title="Changes that were tried"),
+    ]
+
+
+def _after(result: Result) -> list[tuple[str, list[str]]]:
+    """Return, of the recording with what is kept, where the time went and what there is to do still."""
+    account = result["account"]
+    if not account:
+        return []
+    parts = sorted(account["parts"], key=lambda part: -abs(part["delta_ns"]))[:_PARTS]
+    moved = [f"{part['delta_ns'] / 1e6:+,.2f} ms  {text.printable(part['part'])}" for part in parts]
+    remains = [f"{text.printable(one['title'])}: at most {_ms(one['saves_ns'])} ms" for one in result["remains"]]
+    both = " and ".join(f"{_ms(account[side])} ms" for side in ("a_ns", "b_ns"))
+    head = f"Where the time went, by {account['parts_by']} (recorded once each, with steps of {both})"
+    return [(head, moved), ("What remains", remains or ["nothing that is known to help"])]
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    return f"{row['verdict']} ({row['reason']})" if row["reason"] else str(row["verdict"])
+
+
+def _interval(row: Mapping[str, Any]) -> str | None:
+    ends = row["interval_ns"]
+    return f"{_ms(ends[0])} to {_ms(ends[1])}" if ends else None
+
+
+def _did(row: Mapping[str, Any]) -> str:
+    """Return what a change did to the step."""
+    if row["verdict"] not in (CONFIRMED, PARTLY):
+        return _verdict(row)
+    return "at most to be won: no remedy" if row["bound"] else "made faster"
+
+
+def _memory(peak: int | None, base: int | None) -> str | None:
+    """Return by how much the peak differs from the unchanged program's."""
+    return None if peak is None or not base else f"{peak / base - 1:+.0%}"
 
 
 def notes(result: Result) -> list[str]:
@@ -81,5 +136,5 @@ def notes(result: Result) -> list[str]:
     return said
 
 
-def _ms(ns: float | None) -> str:
-    return "—" if ns is None else f"{ns / 1e6:,.2f}"
+def _ms(ns: float | None) -> str | None:
+    return None if ns is None else f"{ns / 1e6:,.2f}"

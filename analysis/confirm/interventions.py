@@ -1,26 +1,43 @@
 """What can be changed of a program without touching its source: environment variables, and changes in its own process.
 
-`changes` are names of `tracer.inside.changes`; `topics` are those of advice (analysis.advise) that a change answers. GENERAL ones
-are tried on every program: they are settings of the process, and no rule can tell beforehand whether they help.
+`changes` are names of `tracer.inside.changes`; `topics` are those of advice (analysis.advise) and of causes (analysis.explain)
+that a change answers. GENERAL ones are tried on every program: they are settings of the process, and no rule can tell beforehand
+whether they help.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-PYTORCH, TENSORFLOW, MXNET = "pytorch", "tensorflow", "mxnet"
+from kernelscope.analysis.explain.causes import (
+    attention,
+    execution,
+    input_pipeline,
+    launches,
+    precision,
+    python,
+    synchronisation,
+    threads,
+)
+
+PYTORCH, TENSORFLOW, MXNET, JAX = "pytorch", "tensorflow", "mxnet", "jax"
 GENERAL = "settings"  # the topic of what is tried on every program
-VALUES = {PYTORCH: "pytorch:values", MXNET: "mxnet:values"}  # notes losses or outputs, by which results are compared
+# Changes that note losses or outputs, by which results are compared
+VALUES = {
+    PYTORCH: ("pytorch:values",),
+    TENSORFLOW: ("tensorflow:values", "keras:values"),
+    MXNET: ("mxnet:values",),
+    JAX: ("jax:values",),
+}
 
 
 @dataclass(frozen=True)
 class Intervention:
     """One change.
 
-    name: what it is called on the command line and in tables. frameworks: those that have it, none for all. topics: of advice
-    that it answers. changes, variables: how it is made. keep: the line that makes it last. results: why results are others, empty
+    name: what it is called on the command line and in tables. frameworks: those that have it, none for all. topics: of findings
+    that it answers. keep: the line that makes it last. changes, variables: how it is made. results: why results are others, empty
     where they have to stay the same. bound: it is no remedy, and only tells what could be won at most.
     """
 
@@ -35,40 +52,66 @@ class Intervention:
 
 
 _HEAP = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
-_TORCH, _TF, _MX = (PYTORCH,), (TENSORFLOW,), (MXNET,)
+_ONE = {
+    "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+}  # fmt: skip
+_TORCH, _TF, _MX, _JAX = (PYTORCH,), (TENSORFLOW,), (MXNET,), (JAX,)
+_EAGER = ("dispatch", "host-bound", "python", "small kernels", execution.CAUSE, python.CAUSE, launches.CAUSE)
+_FUSION = ("fusion", "unfused elementwise chain", "unfused bias or activation")
+_DEBUGGING = ("debugging mode", "execution settings")
+_INPUT = ("input pipeline", input_pipeline.CAUSE)
+_OPTIMIZER = ("optimizer", "optimizer implementation")
+_PRECISION = ("mixed precision", "tensor cores", precision.CAUSE)
+_THREADS = ("threads", threads.CAUSE, threads.IDLE_CAUSE)
+_ONEDNN = ("oneDNN", "library switched off")
+_SILENT = ("python", "host-bound", python.CAUSE)
 
 INTERVENTIONS = (
-    Intervention("compiled-model", _TORCH, ("fusion", "dispatch", "attention", "small kernels", "host-bound", "python"),
-                 "model.compile()", ("pytorch:compiled",)),
-    Intervention("channels-last", _TORCH, ("layout",), "model.to(memory_format=torch.channels_last)", ("pytorch:channels last",)),
-    Intervention("fused-optimizer", _TORCH, ("optimizer",), "torch.optim.Adam(..., fused=True)", ("pytorch:fused optimizer",)),
-    Intervention("foreach-optimizer", _TORCH, ("optimizer",), "torch.optim.Adam(..., foreach=True)",
-                 ("pytorch:foreach optimizer",)),
-    Intervention("no-anomaly-detection", _TORCH, ("debugging mode",), "torch.autograd.set_detect_anomaly(False)",
-                 ("pytorch:no checks",)),
-    Intervention("no-deterministic-algorithms", _TORCH, ("debugging mode",), "torch.use_deterministic_algorithms(False)",
+    Intervention("compiled-model", _TORCH, (*_FUSION, *_EAGER, "attention", attention.CAUSE), "model.compile()",
+                 ("pytorch:compiled",)),
+    Intervention("channels-last", _TORCH, ("layout", "layout conversions"), "model.to(memory_format=torch.channels_last)",
+                 ("pytorch:channels last",)),
+    Intervention("fused-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., fused=True)", ("pytorch:fused optimizer",)),
+    Intervention("foreach-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., foreach=True)", ("pytorch:foreach optimizer",)),
+    Intervention("inference-mode", _TORCH, ("dispatch", "host-bound"), "with torch.inference_mode():",
+                 ("pytorch:inference mode",)),
+    Intervention("no-anomaly-detection", _TORCH, _DEBUGGING, "torch.autograd.set_detect_anomaly(False)", ("pytorch:no checks",)),
+    Intervention("no-deterministic-algorithms", _TORCH, _DEBUGGING, "torch.use_deterministic_algorithms(False)",
                  ("pytorch:not deterministic",)),
     Intervention("no-checkpoints", _TORCH, ("recomputation",), "call the layers without torch.utils.checkpoint",
                  ("pytorch:no checkpoints",)),
-    Intervention("all-cores", _TORCH, ("threads",), "leave torch.set_num_threads out", ("pytorch:all cores",)),
-    Intervention("onednn-on", _TORCH, ("oneDNN",), "torch.backends.mkldnn.enabled = True", ("pytorch:onednn",)),
-    Intervention("loader-workers", _TORCH, ("input pipeline",), "DataLoader(..., num_workers=2, persistent_workers=True)",
+    Intervention("all-cores", _TORCH, _THREADS, "leave torch.set_num_threads out", ("pytorch:all cores",)),
+    Intervention("onednn-on", _TORCH, _ONEDNN, "torch.backends.mkldnn.enabled = True", ("pytorch:onednn",)),
+    Intervention("loader-workers", _TORCH, _INPUT, "DataLoader(..., num_workers=2, persistent_workers=True)",
                  ("pytorch:workers",)),
-    Intervention("bfloat16", _TORCH, ("mixed precision", "tensor cores"),
-                 "with torch.autocast(device_type, dtype=torch.bfloat16):", ("pytorch:bfloat16",),
+    Intervention("bfloat16", _TORCH, _PRECISION, "with torch.autocast(device_type, dtype=torch.bfloat16):", ("pytorch:bfloat16",),
                  results="models compute in bfloat16"),
-    Intervention("one-batch", _TORCH, ("input pipeline", "loop over samples"), "", ("pytorch:one batch",),
+    Intervention("tf32", _TORCH, ("tensor cores", precision.CAUSE), "torch.backends.cuda.matmul.allow_tf32 = True",
+                 ("pytorch:tf32",), results="products are computed in TF32"),
+    Intervention("cudnn-benchmark", _TORCH, ("convolution algorithm",), "torch.backends.cudnn.benchmark = True",
+                 ("pytorch:cudnn benchmark",)),
+    Intervention("one-batch", _TORCH, (*_INPUT, "loop over samples"), "", ("pytorch:one batch",),
                  results="every step gets the same batch", bound=True),
-    Intervention("graphs", _TF, ("dispatch",), "model.compile(..., run_eagerly=False)", ("tensorflow:graphs", "keras:graphs")),
-    Intervention("xla", _TF, ("fusion", "dispatch", "small kernels"), "model.compile(..., jit_compile=True)",
+    Intervention("silent", _TORCH, _SILENT, "", ("pytorch:silent",), bound=True),
+    Intervention("no-synchronisation", _TORCH, ("synchronisation", synchronisation.CAUSE), "",
+                 ("pytorch:no synchronisation",), bound=True),
+    Intervention("graphs", _TF, _EAGER, "model.compile(..., run_eagerly=False)", ("tensorflow:graphs", "keras:graphs")),
+    Intervention("xla", _TF, (*_FUSION, *_EAGER), "model.compile(..., jit_compile=True)",
                  ("tensorflow:compiled", "keras:compiled")),
-    Intervention("parallel-input", _TF, ("input pipeline",), "dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(1)",
+    Intervention("parallel-input", _TF, _INPUT, "dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(1)",
                  ("tensorflow:parallel input",)),
-    Intervention("one-batch", _TF, ("input pipeline",), "", ("tensorflow:one batch",),
-                 results="every step gets the same batch", bound=True),
-    Intervention("onednn-on", _TF, ("oneDNN",), "TF_ENABLE_ONEDNN_OPTS=1", variables={"TF_ENABLE_ONEDNN_OPTS": "1"}),
-    Intervention("hybridized", _MX, ("dispatch", "fusion"), "net.hybridize(static_alloc=True, static_shape=True)",
+    Intervention("one-batch", _TF, _INPUT, "", ("tensorflow:one batch",), results="every step gets the same batch", bound=True),
+    Intervention("onednn-on", _TF, _ONEDNN, "TF_ENABLE_ONEDNN_OPTS=1", variables={"TF_ENABLE_ONEDNN_OPTS": "1"}),
+    Intervention("hybridized", _MX, (*_FUSION, *_EAGER), "net.hybridize(static_alloc=True, static_shape=True)",
                  ("mxnet:hybridized",)),
+    Intervention("bulk-execution", _MX, _DEBUGGING, "MXNET_EXEC_BULK_EXEC_TRAIN=1 MXNET_EXEC_BULK_EXEC_INFERENCE=1",
+                 variables={"MXNET_EXEC_BULK_EXEC_TRAIN": "1", "MXNET_EXEC_BULK_EXEC_INFERENCE": "1"}),
+    Intervention("jit-on", _JAX, _EAGER, "leave jax.disable_jit out", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
+    Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
+    Intervention("donation", _JAX, ("copies within the device", "extra copies"), "jax.jit(step, donate_argnums=(0,))",
+                 ("jax:donated",)),
+    Intervention("one-thread", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _ONE.items()), variables=_ONE),
     Intervention("kept-heap", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _HEAP.items()), variables=_HEAP),
     Intervention("sleeping-threads", (), (GENERAL,), "OMP_WAIT_POLICY=passive", variables={"OMP_WAIT_POLICY": "passive"}),
 )  # fmt: skip
@@ -76,28 +119,19 @@ INTERVENTIONS = (
 NOTHING = Intervention("nothing", (), (), "KERNELSCOPE_NOTHING=1", variables={"KERNELSCOPE_NOTHING": "1"})
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A change to be tried. claimed_ns: what advice says that it can save at most; None where none asks for it."""
-
-    intervention: Intervention
-    claimed_ns: int | None
+def of_framework(framework: str) -> list[Intervention]:
+    """Return those that a framework has. Keras has those of the framework that computes."""
+    return [one for one in (*INTERVENTIONS, NOTHING) if not one.frameworks or _family(framework) in one.frameworks]
 
 
-def candidates(advised: Mapping[str, Any], names: Sequence[str] = ()) -> list[Candidate]:
-    """Return what to try on a recording, what promises most first, general settings last.
+def noting(framework: str) -> tuple[str, ...]:
+    """Return the changes that note what programs of a framework compute; none where that cannot be seen."""
+    return VALUES.get(_family(framework), ())
 
-    advised: its advice, as analysis.advise gives it. names: of interventions, in place of those that the advice asks for.
-    """
-    framework = str(advised["framework"])
-    family = framework.rpartition("-")[2]  # keras-tensorflow: TensorFlow's
-    mine = [one for one in (*INTERVENTIONS, NOTHING) if not one.frameworks or family in one.frameworks]
-    found = []
-    for one in mine:
-        saves = [int(piece["saves_ns"]) for piece in advised["advice"] if piece["topic"] in one.topics]
-        if one.name in names or (not names and (saves or GENERAL in one.topics)):
-            found.append(Candidate(one, max(saves, default=None)))
-    return sorted(found, key=lambda candidate: -(candidate.claimed_ns or 0))
+
+def _family(framework: str) -> str:
+    name = framework.rpartition("-")[2]
+    return PYTORCH if name == "torch" else name
 
 
 def known() -> list[str]:

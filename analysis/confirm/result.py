@@ -1,4 +1,4 @@
-"""What trials of changes came to, as plain data: of each what was claimed and seen, what to keep, what that saves together."""
+"""What trials of changes came to, as plain data: of each finding and each change what was claimed and seen, and what to keep."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from statistics import median
 from typing import Any
 
 from kernelscope.analysis.confirm import verdicts
-from kernelscope.analysis.confirm.interventions import Candidate
+from kernelscope.analysis.confirm.candidates import Candidate, Finding
 from kernelscope.analysis.confirm.runs import Run
-from kernelscope.analysis.confirm.verdicts import CONFIRMED, FAILED, NOT_MET, PARTLY
+from kernelscope.analysis.confirm.verdicts import CONFIRMED, FAILED, NOT_MET, PARTLY, Seen
 
 SCHEMA = "kernelscope/confirm/1"
 UNCHANGED = "unchanged"
-
+_SHOWN = 3  # of what remains
+_NO_CHANGE, _NO_TIME = "no change from outside answers it", "for lack of time (--budget)"
 
 Runs = Mapping[str, Sequence[Run]]
 
@@ -29,17 +30,17 @@ class Together:
     dropped: tuple[tuple[str, str], ...]
 
 
-def tried(candidates: Sequence[Candidate], runs: Runs, advised: Mapping[str, Any]) -> list[dict[str, Any]]:
+def tried(candidates: Sequence[Candidate], runs: Runs) -> list[dict[str, Any]]:
     """Return a row for each change that was tried, what saved most first.
 
-    Keys: name, topics and title (of the advice that it answers; title None without any), claimed_ns, saved_ns, interval_ns, p
-    (None where it gave no steps), verdict, reason, met (what it changed), results ("same", "differ", "not compared", or why they
-    have to differ), peak_bytes, keep, bound.
+    Keys: name, topics, title and confidence (of what it answers, the last two of the costliest; None without any), claimed_ns,
+    saved_ns, interval_ns, p (None where it gave no steps), verdict, reason, met (what it changed), results ("same", "differ",
+    "not compared", or why they have to differ), peak_bytes, keep, bound.
     """
     base = runs[UNCHANGED]
     whole = {one.intervention.name: runs[one.intervention.name] for one in candidates if _worked(one, runs)}
     seen = verdicts.seen(_steps(base), {name: _steps(mine) for name, mine in whole.items()}) if whole else {}
-    rows = [_row(one, runs[one.intervention.name], seen.get(one.intervention.name), base, advised) for one in candidates]
+    rows = [_row(one, runs[one.intervention.name], seen.get(one.intervention.name), base) for one in candidates]
     return sorted(rows, key=lambda row: (row["saved_ns"] is None, -(row["saved_ns"] or 0)))
 
 
@@ -52,17 +53,16 @@ def _steps(runs: Sequence[Run]) -> list[int]:
     return [run.step_ns for run in runs if run.step_ns is not None]
 
 
-def _row(
-    candidate: Candidate, runs: Sequence[Run], seen: verdicts.Seen | None, base: Sequence[Run], advised: Mapping[str, Any]
-) -> dict[str, Any]:
+def _row(candidate: Candidate, runs: Sequence[Run], seen: verdicts.Seen | None, base: Sequence[Run]) -> dict[str, Any]:
     one, last = candidate.intervention, runs[-1]
-    pieces = [piece for piece in advised["advice"] if piece["topic"] in one.topics]
+    first = candidate.findings[0] if candidate.findings else None
     missing = FAILED if last.step_ns is None else NOT_MET
     same = verdicts.same_results([run.values for run in base], [run.values for run in runs])
     results = one.results or {True: "same", False: "differ", None: "not compared"}[same]
     return {
-        "name": one.name, "topics": [piece["topic"] for piece in pieces], "title": pieces[0]["title"] if pieces else None,
-        "claimed_ns": candidate.claimed_ns, "saved_ns": seen.saved_ns if seen else None,
+        "name": one.name, "topics": [finding.topic for finding in candidate.findings], "title": first.title if first else None,
+        "confidence": first.confidence if first else None, "claimed_ns": candidate.claimed_ns,
+        "saved_ns": seen.saved_ns if seen else None,
         "interval_ns": list(seen.interval_ns) if seen else None, "p": seen.p if seen else None,
         "verdict": verdicts.verdict(seen, candidate.claimed_ns) if seen is not None else missing,
         "reason": last.reason or None, "met": list(last.met), "results": results, "peak_bytes": _peak(runs), "keep": one.keep,
@@ -73,6 +73,38 @@ def _row(
 def _peak(runs: Sequence[Run]) -> int | None:
     known = [run.peak_bytes for run in runs if run.peak_bytes is not None]
     return round(median(known)) if known else None
+
+
+def of_findings(
+    findings: Sequence[Finding], candidates: Sequence[Candidate], rows: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return a row for each finding, the costliest first: what the change saved that answers it best.
+
+    candidates: all that answer findings, those without a row in `rows`, for which there was no time, too. Keys: topic, title,
+    confidence, claimed_ns, saved_ns, interval_ns, change (None where nothing was tried), verdict, reason.
+    """
+    return [_of_finding(one, candidates, rows) for one in sorted(findings, key=lambda one: -one.costs_ns)]
+
+
+def _of_finding(finding: Finding, candidates: Sequence[Candidate], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    names = [one.intervention.name for one in candidates if finding in one.findings]
+    mine = [row for row in rows if row["name"] in names]
+    given = {"topic": finding.topic, "title": finding.title, "confidence": finding.confidence, "claimed_ns": finding.costs_ns}
+    timed = [row for row in mine if row["saved_ns"] is not None]
+    if not timed:
+        reason = mine[0]["reason"] if mine else _NO_TIME if names else _NO_CHANGE
+        said = {"verdict": mine[0]["verdict"] if mine else FAILED, "reason": reason}
+        return {**given, "saved_ns": None, "interval_ns": None, "change": mine[0]["name"] if mine else None, **said}
+    best = max(timed, key=lambda row: (_seen(row).sure, row["saved_ns"]))
+    verdict = verdicts.verdict(_seen(best), finding.costs_ns)
+    return {
+        **given, "saved_ns": best["saved_ns"], "interval_ns": best["interval_ns"], "change": best["name"], "verdict": verdict,
+        "reason": None,
+    }  # fmt: skip
+
+
+def _seen(row: Mapping[str, Any]) -> Seen:
+    return Seen(row["saved_ns"], tuple(row["interval_ns"]), row["p"])
 
 
 def worth_keeping(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -92,26 +124,43 @@ def helps(before: Sequence[Run], after: Sequence[Run]) -> bool:
 
 
 def result(
-    advised: Mapping[str, Any],
+    path: str,
+    framework: str,
+    findings: Sequence[dict[str, Any]],
     rows: Sequence[dict[str, Any]],
     runs: Runs,
     together: Together | None,
     left_out: Sequence[Candidate],
+    after: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return all of it.
+    """Return all of it. path: of the recording. after: what a recording of the program with what is kept says, or nothing.
 
-    Keys: schema, path, framework, rounds, step_ns (of the unchanged program), peak_bytes, tried (rows), together (names,
-    saved_ns, interval_ns, p, dropped) or None, keep (lines), left_out (names).
+    Keys: schema, path, framework, rounds, step_ns (of the unchanged program), peak_bytes, findings (of_findings), tried (rows),
+    together (names, saved_ns, interval_ns, p, dropped) or None, keep (lines), left_out (names), account and remains (see `after`;
+    None and empty where not recorded).
     """
     base = runs[UNCHANGED]
     names = list(together.names) if together else []
     return {
-        "schema": SCHEMA, "path": advised["path"], "framework": advised["framework"], "rounds": len(base),
-        "step_ns": round(median(_steps(base))), "peak_bytes": _peak(base), "tried": list(rows),
+        "schema": SCHEMA, "path": path, "framework": framework, "rounds": len(base),
+        "step_ns": round(median(_steps(base))), "peak_bytes": _peak(base), "findings": list(findings), "tried": list(rows),
         "together": _together(together) if together else None,
         "keep": [row["keep"] for name in names for row in rows if row["name"] == name],
-        "left_out": [one.intervention.name for one in left_out],
+        "left_out": [one.intervention.name for one in left_out], "account": after.get("account"),
+        "remains": after.get("remains", []),
     }  # fmt: skip
+
+
+def after(explained: Mapping[str, Any], advised: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a recording with all that is kept says.
+
+    explained: against the recording as it was (analysis.explain). advised: of the new one (analysis.advise). Keys: account
+    (a_ns, b_ns, parts_by and parts: part, delta_ns; the largest, and the rest as one), remains (title, saves_ns).
+    """
+    account = {"a_ns": explained["a"]["step_ns"], "b_ns": explained["b"]["step_ns"]}
+    account |= {name: explained[name] for name in ("parts_by", "parts")}
+    remains = [{"title": piece["title"], "saves_ns": piece["saves_ns"]} for piece in advised["advice"][:_SHOWN]]
+    return {"account": account, "remains": remains}
 
 
 def _together(together: Together) -> dict[str, Any]:

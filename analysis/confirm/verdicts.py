@@ -16,6 +16,7 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 CONFIRMED, PARTLY, UNSEEN, WORSE = "confirmed", "partly", "no effect seen", "made worse"
+VERDICTS = (CONFIRMED, PARTLY, UNSEEN, WORSE)  # of what gave steps
 FAILED, NOT_MET = "could not be tried", "nothing to change"
 _HALF = 0.5  # of what was claimed: less is a part of it
 _LOOSE = 1e-3  # of a value: by so much losses of equal programs may differ, as sums are taken in another order

@@ -26,34 +26,46 @@ PLAIN = {
 }  # fmt: skip
 
 
+Run = Callable[..., dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def changed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+def staged(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(stage(tmp_path_factory.mktemp("staged")))
+
+
+def _running(framework: str, child: str, staged: str) -> Run:
+    """Return what runs a child of a framework with the named changes, and returns what it printed."""
     try:
-        python = str(environments.resolve("pytorch", None).python)
+        environment = environments.resolve(framework, None)
     except ChildError as error:
         pytest.skip(str(error))
-    staged = str(stage(tmp_path_factory.mktemp("staged")))
 
     def run(*names: str) -> dict[str, Any]:
-        line = [python, str(CHILDREN / "changed_torch.py"), *(f"pytorch:{name}" for name in names)]
-        done = subprocess.run(
-            line, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "PYTHONPATH": staged}
-        )
+        line = [str(environment.python), str(CHILDREN / child), *names]
+        variables = {**os.environ, **environment.variables, "PYTHONPATH": staged}
+        done = subprocess.run(line, capture_output=True, text=True, timeout=100, check=False, env=variables)
         assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found
 
     return run
 
 
+@pytest.fixture(scope="module")
+def changed(staged: str) -> Run:
+    run = _running("pytorch", "changed_torch.py", staged)
+    return lambda *names: run(*(f"pytorch:{name}" for name in names))
+
+
 @pytest.mark.slow
-def test_without_a_change_the_program_is_as_it_is(changed: Callable[..., dict[str, Any]]) -> None:
+def test_without_a_change_the_program_is_as_it_is(changed: Run) -> None:
     """Alone shows what the others are compared with: checks, checkpoints and one thread, as the program asks for them."""
     assert changed() == PLAIN
 
 
 @pytest.mark.slow
-def test_each_change_does_what_it_says_and_is_noted(changed: Callable[..., dict[str, Any]]) -> None:
+def test_each_change_does_what_it_says_and_is_noted(changed: Run) -> None:
     """Alone shows the changes in PyTorch itself, in two runs as some exclude each other."""
     named = ("channels last", "fused optimizer", "no checks", "not deterministic", "no checkpoints", "all cores", "onednn")
     found = changed(*named)
@@ -69,6 +81,36 @@ def test_each_change_does_what_it_says_and_is_noted(changed: Callable[..., dict[
     assert other["batches"] == [0.0, 0.0]
     assert len(values) == 1
     assert 0.1 < values[0] < 10
+
+
+@pytest.mark.slow
+def test_changes_of_jax(staged: str) -> None:
+    """Alone shows the changes in JAX itself: what is compiled, what is written over, and that results stay what they are."""
+    run = _running("jax", "changed_jax.py", staged)
+    plain = run()
+    expected = {"gradients in Python": 2, "written over": False, "jit off": True, "name": "step", "lowered": "Lowered"}
+    assert {key: plain[key] for key in expected} == expected
+    changed = run("jax:compiled", "jax:compiled gradients", "jax:donated", "jax:values")
+    assert {name for name, _ in changed["met"]} == {"compiled", "compiled gradients", "donated", "values"}
+    expected.update({"gradients in Python": 0, "written over": True, "jit off": False})
+    assert {key: changed[key] for key in expected} == expected
+    assert changed["loss"] == plain["loss"] == [16.0, 16.0]
+    assert changed["last"] == pytest.approx(plain["last"])
+    assert [float(what) for name, what in changed["met"] if name == "values"][-1] == pytest.approx(changed["last"])
+
+
+@pytest.mark.slow
+def test_changes_of_tensorflow_and_keras(staged: str) -> None:
+    """Alone shows the changes in Keras itself, and that losses are noted of `fit` and of functions."""
+    run = _running("tensorflow", "changed_tensorflow.py", staged)
+    assert run() == {"met": [], "eager": True, "compiled": False, "total": 5.0}
+    changed = run("keras:compiled", "keras:values", "tensorflow:values")
+    assert changed["compiled"]
+    assert not changed["eager"]
+    assert [float(what) for name, what in changed["met"] if name == "tensorflow:values"] == [5.0]
+    losses = [float(what) for name, what in changed["met"] if name == "keras:values"]
+    assert len(losses) == 2
+    assert losses[0] == pytest.approx(9.0), "(4 - 1) squared"
 
 
 def test_of_other_frameworks_nothing_is_changed() -> None:

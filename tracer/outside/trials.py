@@ -1,8 +1,10 @@
 """Trials of changes: a command runs again and again, unchanged and changed in turns, until its clean steps are recorded.
 
     FOLDER/trials/<name>/<round>/   a run folder with the clean pass alone
+    FOLDER/kept/                    with all passes, of the program with what was kept
 
-What is there already is not recorded again, so that trials that were interrupted go on.
+What is there already is not recorded again, so that trials that were interrupted go on. Trials of another set of changes, or of
+another command, begin anew: what was recorded at another time is no measure for them (SET tells what a folder holds).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.variants import Variant
 
-TRIALS = "trials"
+TRIALS, KEPT, SET = "trials", "kept", "trials.json"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ def rounds(
 
     said: gets a line before each run.
     """
+    _begin(folder, command, trials)
     found: dict[str, list[Path]] = {trial.name: [] for trial in trials}
     left, done, began = list(trials), 0, time.monotonic()
     for number in range(count):
@@ -55,7 +58,11 @@ def rounds(
             coming = len(left) * (count - number) - place
             estimate = f", about {(time.monotonic() - began) / done * coming:.0f} s left" if done else ""
             said(f"round {number + 1} of {count}: {trial.name}{estimate}")
-            found[trial.name].append(_one(command, trial, folder / TRIALS / trial.name / str(number + 1), options))
+            wanted = ProfileOptions(
+                steps=options.steps, warmup=options.warmup, mode=options.mode, full_paths=options.full_paths, sources=False,
+                passes=("clean",), end=True,
+            )  # fmt: skip
+            found[trial.name].append(_one(command, trial, folder / TRIALS / trial.name / str(number + 1), wanted))
             done += 1
         left = [trial for trial in left if _record(found[trial.name][-1]).get("complete")]
     return found
@@ -74,42 +81,78 @@ def session(
     record: run.json of the workload as it is, and path: its folder, which holds its own program where it has one. Folders that
     are complete are taken as they are.
     """
+    _begin(folder, [], trials)
     folders = {trial.name: folder / TRIALS / trial.name for trial in trials}
+    _session(record, path, trials, folders, said, passes=("check", "clean"), repeats=count)
+    return folders
+
+
+def _session(
+    record: Mapping[str, Any],
+    path: Path,
+    trials: Sequence[Trial],
+    folders: Mapping[str, Path],
+    said: Callable[[str], None],
+    **options: Any,
+) -> None:
     if all(_record(mine).get("complete") for mine in folders.values()):
-        return folders
+        return
     for mine in folders.values():
         shutil.rmtree(mine, ignore_errors=True)
     known = {one.name for one in fields(RunOptions)}
     asked = {name: value for name, value in record["options"].items() if name in known}
-    options = replace(RunOptions(**asked), passes=("check", "clean"), repeats=count, energy=False)
+    wanted = replace(RunOptions(**asked), **options, energy=False)
     environment = environments.resolve(str(record["framework"]), None)
     own = record.get("program")
     program = variants.program_file(str(path / own["file"])) if own else None
     base = {name: value for name, value in record["variables"].items() if value != HIDDEN}
     sides = [Variant(trial.name, environment, program, {**base, **trial.variables}, tuple(trial.changes)) for trial in trials]
-    made = Session(sides, options, list(folders.values()), sys.argv)
+    made = Session(sides, wanted, list(folders.values()), sys.argv)
     made.run(lambda label, done, total: said(f"{label}: {len(trials)} sides in turns, {done} of {total} done"))
-    return folders
+
+
+def whole(command: Sequence[str], trial: Trial, folder: Path, options: ProfileOptions) -> Path:
+    """Record all passes of a command with these changes; return the run folder."""
+    return _one(command, trial, folder / KEPT, ProfileOptions(mode=options.mode, full_paths=options.full_paths))
+
+
+def whole_workload(record: Mapping[str, Any], path: Path, trial: Trial, folder: Path, said: Callable[[str], None]) -> Path:
+    """Record all passes of a workload with these changes; return the run folder."""
+    _session(record, path, [trial], {trial.name: folder / KEPT}, said)
+    return folder / KEPT
+
+
+def _begin(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> None:
+    """Remove what trials of another set left there."""
+    several = [[trial.name, list(trial.changes), dict(trial.variables)] for trial in trials]
+    wanted = {"command": list(command), "trials": several}
+    if _json(folder / SET) != wanted:
+        for name in (TRIALS, KEPT):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / SET).write_text(json.dumps(wanted), encoding="utf8")
 
 
 def _one(command: Sequence[str], trial: Trial, folder: Path, options: ProfileOptions) -> Path:
-    """Run a trial once, unless it ran before; return its folder."""
+    """Run a trial once, unless it ran before; return its folder. options: what is recorded; the changes are the trial's."""
     if "exit_status" not in _record(folder):  # one that was killed has none
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        wanted = ProfileOptions(
-            steps=options.steps, warmup=options.warmup, mode=options.mode, full_paths=options.full_paths, sources=False,
-            passes=("clean",), changes=trial.changes, variables=trial.variables, end=True,
-        )  # fmt: skip
+        options.changes, options.variables = list(trial.changes), dict(trial.variables)
         with profile.output_into(folder / LOG_FILE):
-            profile.profile(command, wanted, folder, trial.name, sys.argv, once=True)
+            profile.profile(command, options, folder, trial.name, sys.argv, once=True)
     return folder
 
 
 def _record(folder: Path) -> dict[str, Any]:
     """Return run.json; empty where there is none."""
+    return _json(folder / RUN_FILE)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """Return what a file holds; nothing where there is none."""
     try:
-        record: dict[str, Any] = json.loads((folder / RUN_FILE).read_text(encoding="utf8"))
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf8"))
     except (OSError, ValueError):
         return {}
     return record

@@ -65,9 +65,10 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
         return []
     slow = case.b if amount > 0 else case.a
     claimed = {**evidence.claims(rows), **_hidden_behind(case, rows, slow is case.b)}
-    crowded = crowding * amount > 0
+    slowed = _slowed(case)
+    crowded = crowding * amount > 0 and float(slowed["delta_ns"].sum()) * amount > 0
     if crowded:
-        claimed = {**evidence.claims(rows), **evidence.towards(case, crowding, _slowed(case))}
+        claimed = {**evidence.claims(rows), **evidence.towards(case, crowding, slowed)}
     if sum(claimed.values()) * (1 if amount > 0 else -1) < evidence.worth_ns(case):
         return []  # all of it is hidden behind other work
     a_ns, b_ns = int(rows["a_ns"].sum()), int(rows["b_ns"].sum())
@@ -121,7 +122,8 @@ def _beside_ns(side: Side) -> float:
 
 def _slowed(case: Case) -> pd.DataFrame:
     """Return the rows of kernels that both sides execute alike, so that only the cores that they had can make the difference."""
-    return case.rows[case.rows.index.isin(ev.alike(case))]
+    alike = case.rows.index.isin(ev.alike(case)) & ~case.rows["row"].isin(rows_of_data(case)["row"]).to_numpy(bool)
+    return case.rows[alike]
 
 
 def _operators(case: Case, b: bool) -> list[str]:

@@ -6,22 +6,28 @@ import json
 
 import pytest
 
-from kernelscope.analysis.confirm import interventions, result
+from kernelscope.analysis.confirm import candidates, interventions, result
+from kernelscope.analysis.confirm.candidates import Finding
 from kernelscope.analysis.confirm.result import UNCHANGED, Together
 from kernelscope.analysis.confirm.runs import Run
 from kernelscope.reports import confirmed, tables
 from kernelscope.tracer.inside import changes
 
 MS = 1_000_000
+AFTER = result.after(
+    {"a": {"step_ns": 10 * MS}, "b": {"step_ns": 8 * MS}, "parts_by": "kind",
+     "parts": [{"part": "optimizer", "delta_ns": -3 * MS}, {"part": "the rest", "delta_ns": MS}]},
+    {"advice": [{"title": "convolutions", "saves_ns": MS}]},
+)  # fmt: skip
+SETTINGS = ["one-thread", "kept-heap", "sleeping-threads"]
 
 
 def outcome(step_ns, reason="", met=("Adam",), values=(2.5, 2.4)):
     return Run(step_ns, reason, met, values, peak_bytes=1000)
 
 
-def advice(*pieces, framework="pytorch"):
-    found = [{"topic": topic, "title": f"about {topic}", "saves_ns": saves} for topic, saves in pieces]
-    return {"framework": framework, "path": "run", "advice": found}
+def advice(*pieces):
+    return candidates.of_advice({"advice": [{"topic": topic, "title": f"about {topic}", "saves_ns": ns} for topic, ns in pieces]})
 
 
 def runs(*times, **more):
@@ -33,19 +39,35 @@ def names(found):
 
 
 def test_what_advice_asks_for_is_tried_what_promises_most_first():
-    found = interventions.candidates(advice(("optimizer", 3 * MS), ("fusion", 9 * MS)))
-    assert names(found) == ["compiled-model", "fused-optimizer", "foreach-optimizer", "kept-heap", "sleeping-threads"]
-    assert [one.claimed_ns for one in found] == [9 * MS, 3 * MS, 3 * MS, None, None]
+    found = candidates.candidates("pytorch", advice(("optimizer", 3 * MS), ("fusion", 9 * MS)))
+    assert names(found) == ["compiled-model", "fused-optimizer", "foreach-optimizer", *SETTINGS]
+    assert [one.claimed_ns for one in found] == [9 * MS, 3 * MS, 3 * MS, None, None, None]
+    assert names(candidates.candidates("pytorch", advice(("optimizer", MS)), general=False)) == [
+        "fused-optimizer",
+        "foreach-optimizer",
+    ]
 
 
 def test_only_what_a_framework_has_is_tried():
-    assert names(interventions.candidates(advice(("fusion", MS), framework="mxnet")))[0] == "hybridized"
-    assert names(interventions.candidates(advice(("fusion", MS), framework="keras-tensorflow")))[0] == "xla"
-    assert names(interventions.candidates(advice(("fusion", MS), framework="jax"))) == ["kept-heap", "sleeping-threads"]
+    fusion = advice(("fusion", MS))
+    assert names(candidates.candidates("mxnet", fusion))[0] == "hybridized"
+    assert names(candidates.candidates("keras-tensorflow", fusion))[0] == "xla"
+    assert names(candidates.candidates("keras-torch", fusion))[0] == "compiled-model"
+    assert names(candidates.candidates("cntk", fusion)) == SETTINGS
 
 
-def test_named_changes_are_tried_whatever_the_advice_is():
-    assert names(interventions.candidates(advice(("fusion", MS)), ["channels-last", "nothing"])) == ["channels-last", "nothing"]
+def test_named_changes_are_tried_whatever_was_found():
+    found = candidates.candidates("pytorch", advice(("fusion", MS)), ["channels-last", "nothing"])
+    assert names(found) == ["channels-last", "nothing"]
+
+
+def test_of_an_explanation_what_makes_the_slower_side_slower_is_tried():
+    causes = [("thread count", -4 * MS, "high"), ("input pipeline", MS, "low")]
+    found = [{"cause": cause, "title": cause, "explains_ns": ns, "confidence": sure} for cause, ns, sure in causes]
+    side, findings = candidates.of_explanation({"wall_delta_ns": -3 * MS, "findings": found})
+    assert side == "a"
+    assert findings == [Finding("thread count", "thread count", 4 * MS, "high")]
+    assert candidates.of_explanation({"wall_delta_ns": 3 * MS, "findings": found})[1][0].topic == "input pipeline"
 
 
 @pytest.mark.parametrize("one", interventions.INTERVENTIONS, ids=lambda one: f"{one.name}-{'-'.join(one.frameworks)}")
@@ -62,8 +84,8 @@ def test_every_change_can_be_made_and_kept(one):
 
 @pytest.fixture
 def said():
-    advised = advice(("optimizer", 2 * MS), ("fusion", 5 * MS), ("input pipeline", 6 * MS), ("mixed precision", MS))
-    mine = interventions.candidates(advised)
+    found = advice(("optimizer", 2 * MS), ("fusion", 5 * MS), ("input pipeline", 6 * MS), ("mixed precision", MS))
+    mine = [one for one in candidates.candidates("pytorch", found) if one.intervention.name != "one-thread"]
     outcomes = {
         UNCHANGED: runs(10, 11, 10, 11),
         "fused-optimizer": runs(8, 9.1, 8, 9),
@@ -75,10 +97,11 @@ def said():
         "kept-heap": runs(10.2, 10.7, 10.1, 11.1, met=()),
         "sleeping-threads": runs(9, 10.1, 9, 10, met=(), values=(2.5, 2.1)),
     }
-    rows = result.tried(mine, outcomes, advised)
+    rows = result.tried(mine, outcomes)
     kept = result.worth_keeping(rows)
     together = Together(("fused-optimizer",), "fused-optimizer", outcomes, (("kept-heap", "fused-optimizer"),))
-    return result.result(advised, rows, outcomes, together, mine[:1]), kept
+    judged = result.of_findings([*found, Finding("casts", "about casts", MS)], mine, rows)
+    return result.result("run", "pytorch", judged, rows, outcomes, together, mine[:1], AFTER), kept
 
 
 def test_verdicts(said):
@@ -93,6 +116,17 @@ def test_verdicts(said):
     assert rows["sleeping-threads"]["results"] == "differ"
     assert rows["fused-optimizer"]["results"] == "same"
     assert rows["bfloat16"]["results"] == "models compute in bfloat16"
+
+
+def test_each_finding_is_judged_by_the_change_that_answers_it_best(said):
+    found = [(row["topic"], row["verdict"], row["change"], row["reason"]) for row in said[0]["findings"]]
+    assert found == [
+        ("input pipeline", "confirmed", "one-batch", None),
+        ("fusion", "could not be tried", "compiled-model", "the program ended with status 1: no compiler"),
+        ("optimizer", "confirmed", "fused-optimizer", None),
+        ("mixed precision", "confirmed", "bfloat16", None),
+        ("casts", "could not be tried", None, "no change from outside answers it"),
+    ]
 
 
 def test_only_what_leaves_results_as_they_are_is_kept(said):
@@ -114,6 +148,10 @@ def test_it_is_said_in_one_sentence_then_what_to_keep(said):
     assert text.startswith("### A step takes 10.50 ms; ")
     assert "    torch.optim.Adam(..., fused=True)" in text
     assert "could not be tried \\(the program ended with status 1: no compiler\\)" in text
+    assert "no change from outside answers it" in text
+    assert "### Where the time went, by kind (recorded once each, with steps of 10.00 ms and 8.00 ms)" in text
+    assert "3.00 ms  optimizer\n" in text
+    assert "### What remains\n\n- convolutions: at most 1.00 ms" in text
     assert "at most to be won: no remedy" in text
     assert "kept-heap does not help beside fused-optimizer." in confirmed.notes(said[0])
     assert "Not tried, for lack of time (--budget): loader-workers." in confirmed.notes(said[0])

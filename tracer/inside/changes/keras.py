@@ -1,10 +1,12 @@
 """What can be changed of a program of Keras: how its models are compiled."""
 
-from typing import Any, Callable
+from typing import Any, Callable, List
 
+from kernelscope.tracer.inside.changes.calls import VALUES
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
+_BEFORE_CALLBACKS = 5  # arguments of `fit`: x, y, batch_size, epochs, verbose
 
 
 def _compile(keras: Any, patches: Patches, seen: Seen, **settings: Any) -> None:
@@ -28,4 +30,26 @@ def compiled(keras: Any, patches: Patches, seen: Seen) -> None:
     _compile(keras, patches, seen, run_eagerly=False, jit_compile=True)
 
 
-CHANGES = {"graphs": graphs, "compiled": compiled}
+def values(keras: Any, patches: Patches, seen: Seen) -> None:
+    """Note the first losses of `fit`, as it tells them to callbacks: means since the epoch began."""
+    noted: List[int] = []
+
+    class Losses(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if len(noted) < VALUES and logs and "loss" in logs:
+                noted.append(1)
+                seen(repr(float(logs["loss"])))
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def fit(self: Any, *arguments: Any, **named: Any) -> Any:
+            others = named.get("callbacks") or []
+            if len(arguments) <= _BEFORE_CALLBACKS and isinstance(others, (list, tuple)):
+                named["callbacks"] = [*others, Losses()]
+            return original(self, *arguments, **named)
+
+        return fit
+
+    patches.wrap(keras.Model, "fit", make)
+
+
+CHANGES = {"graphs": graphs, "compiled": compiled, "values": values}

@@ -3,7 +3,7 @@
 import os
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost
+from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost, silent
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -82,6 +82,47 @@ def bfloat16(torch: Any, patches: Patches, seen: Seen) -> None:
             return call(model, *arguments, **named)
 
     _models(torch, patches, outermost)
+
+
+def inference_mode(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Call models that take no gradients in inference mode, which keeps no versions of tensors."""
+
+    def outermost(call: Callable[..., Any], model: Any, *arguments: Any, **named: Any) -> Any:
+        if torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+            return call(model, *arguments, **named)
+        seen(type(model).__name__)
+        with torch.inference_mode():
+            return call(model, *arguments, **named)
+
+    _models(torch, patches, outermost)
+
+
+def tf32(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Let products and convolutions of GPUs compute in TF32, whatever the program says."""
+    if torch.cuda.is_available():
+        torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.allow_tf32 = True
+        patches.wrap(torch, "set_float32_matmul_precision", lambda original: lambda _: original("high"))
+        seen("TF32")
+
+
+def cudnn_benchmark(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Let cuDNN time its algorithms and take the fastest."""
+    if torch.cuda.is_available():
+        torch.backends.cudnn.benchmark = True
+        seen("cuDNN")
+
+
+def no_synchronisation(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Do not wait where the program only waits, and reads nothing."""
+
+    def make(_: Callable[..., None]) -> Callable[..., None]:
+        def synchronize(*arguments: Any, **named: Any) -> None:
+            seen("torch.cuda.synchronize")
+
+        return synchronize
+
+    patches.wrap(torch.cuda, "synchronize", make)
 
 
 def no_checks(torch: Any, patches: Patches, seen: Seen) -> None:
@@ -218,6 +259,11 @@ CHANGES = {
     "foreach optimizer": foreach_optimizer,
     "compiled": compiled,
     "bfloat16": bfloat16,
+    "inference mode": inference_mode,
+    "tf32": tf32,
+    "cudnn benchmark": cudnn_benchmark,
+    "no synchronisation": no_synchronisation,
+    "silent": silent,
     "no checks": no_checks,
     "not deterministic": not_deterministic,
     "no checkpoints": no_checkpoints,

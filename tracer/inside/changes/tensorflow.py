@@ -1,7 +1,8 @@
 """What can be changed of a program of TensorFlow: eager mode, compilation, its input pipeline."""
 
-from typing import Any, Callable
+from typing import Any, Callable, List
 
+from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -71,4 +72,31 @@ def one_batch(tensorflow: Any, patches: Patches, seen: Seen) -> None:
     patches.wrap(tensorflow.data.Dataset, "batch", make)
 
 
-CHANGES = {"graphs": graphs, "compiled": compiled, "parallel input": parallel_input, "one batch": one_batch}
+def values(tensorflow: Any, patches: Patches, seen: Seen) -> None:
+    """Note the first losses that functions return: the first number. What Keras's own return, its callbacks are told, too."""
+    noted: List[int] = []
+
+    def outermost(call: Callable[..., Any], function: Any, *arguments: Any, **named: Any) -> Any:
+        result = call(function, *arguments, **named)
+        if len(noted) < VALUES and not isinstance(result, dict) and tensorflow.executing_eagerly():
+            found = [leaf for leaf in tensorflow.nest.flatten(result) if _number(tensorflow, leaf)]
+            if found:
+                noted.append(1)
+                seen(repr(float(found[0])))
+        return result
+
+    kind = type(tensorflow.function(lambda: None))
+    patches.wrap(kind, "__call__", lambda original: around_outermost(original, outermost))
+
+
+def _number(tensorflow: Any, leaf: Any) -> bool:
+    return tensorflow.is_tensor(leaf) and leaf.shape.rank == 0 and leaf.dtype.is_floating
+
+
+CHANGES = {
+    "graphs": graphs,
+    "compiled": compiled,
+    "parallel input": parallel_input,
+    "one batch": one_batch,
+    "values": values,
+}

@@ -47,8 +47,20 @@ def test_what_takes_the_steps_cores_counts_beside_a_wait_that_is_small(monkeypat
     ]
     (found,) = suspected(input_pipeline, make_kernels_case(groups))
     assert found.title == "B prepares its batches on cores that the step needs"
-    assert sum(found.claims.values()) == pytest.approx(5000)
+    assert sum(found.claims.values()) == pytest.approx(5190), "what the step lost, and the wait"
     assert found.claims["r1"] > 4800
+
+
+def test_cores_that_the_step_had_all_the_same_are_not_what_it_waits_for(monkeypatch, make_kernel, make_kernels_case, suspected):
+    monkeypatch.setattr(input_pipeline, "_crowding_ns", lambda case: 5000.0)
+    gemm = {"problem": "m8 n8 k8", "operator": "mm"}
+    groups = [
+        ("fc1", "forward", [make_kernel("gemm", "gemm", 10_000, **gemm)], [make_kernel("gemm", "gemm", 9_000, **gemm)]),
+        ("(data)", "data", [make_kernel("copy", "copy", 10)], [make_kernel("copy", "copy", 3_000)]),
+    ]
+    (found,) = suspected(input_pipeline, make_kernels_case(groups))
+    assert found.title == "B waits longer for its batches"
+    assert sum(found.claims.values()) == 1990, "the kernel that lost by sharing instants is taken off"
 
 
 def test_what_ran_beside_the_preparation_is_taken_off(make_case, make_side, suspected):

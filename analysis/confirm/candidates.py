@@ -1,0 +1,62 @@
+"""Which changes are worth a trial: those that answer what advice or an explanation found, and some settings of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelscope.analysis.confirm import interventions
+from kernelscope.analysis.confirm.interventions import GENERAL, Intervention
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is said to cost time. costs_ns: of a step, at most. confidence: None of advice."""
+
+    topic: str
+    title: str
+    costs_ns: int
+    confidence: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change to be tried. findings: those it answers, the costliest first."""
+
+    intervention: Intervention
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def claimed_ns(self) -> int | None:
+        """What it can save at most; None where nothing asks for it."""
+        return self.findings[0].costs_ns if self.findings else None
+
+
+def of_advice(advised: Mapping[str, Any]) -> list[Finding]:
+    """Return what advice (analysis.advise) found."""
+    return [Finding(str(piece["topic"]), str(piece["title"]), int(piece["saves_ns"])) for piece in advised["advice"]]
+
+
+def of_explanation(explained: Mapping[str, Any]) -> tuple[str, list[Finding]]:
+    """Return the slower side of an explanation (analysis.explain), "a" or "b", and what makes it slower."""
+    sign = 1 if explained["wall_delta_ns"] >= 0 else -1
+    found = [
+        Finding(str(one["cause"]), str(one["title"]), sign * int(one["explains_ns"]), str(one["confidence"]))
+        for one in explained["findings"]
+        if sign * one["explains_ns"] > 0
+    ]
+    return "b" if sign > 0 else "a", found
+
+
+def candidates(framework: str, findings: Sequence[Finding], names: Sequence[str] = (), general: bool = True) -> list[Candidate]:
+    """Return what to try on a program, what promises most first, settings that nothing asks for last.
+
+    names: of interventions, in place of those that the findings ask for. general: whether to try those settings.
+    """
+    found = []
+    for one in interventions.of_framework(framework):
+        mine = sorted((finding for finding in findings if finding.topic in one.topics), key=lambda finding: -finding.costs_ns)
+        if one.name in names or (not names and (mine or (general and GENERAL in one.topics))):
+            found.append(Candidate(one, tuple(mine)))
+    return sorted(found, key=lambda candidate: -(candidate.claimed_ns or 0))

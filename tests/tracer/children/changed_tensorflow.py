@@ -1,0 +1,29 @@
+"""Makes the named changes, then does what a program does that each of them answers, and prints what became of it."""
+
+import json
+import sys
+
+import keras
+import numpy
+import tensorflow as tf
+
+from kernelscope.tracer.inside import changes
+from kernelscope.tracer.inside.profiling.patches import Patches
+
+met = []
+for module in ("tensorflow", "keras"):
+    changes.apply(module, sys.argv[1:], Patches(), lambda name, what: met.append([name, what]))
+
+x, y = numpy.ones((8, 4), "float32"), numpy.ones((8, 1), "float32")
+model = keras.Sequential([keras.layers.Dense(1, kernel_initializer="ones")])
+model.compile(optimizer="sgd", loss="mse", run_eagerly=True)
+history = model.fit(x, y, batch_size=4, epochs=1, verbose=0, shuffle=False)
+
+
+@tf.function
+def squared(value):
+    return tf.reduce_sum(value * value)
+
+
+total = float(squared(tf.constant([1.0, 2.0])))
+print(json.dumps({"met": met, "eager": bool(model.run_eagerly), "compiled": bool(model.jit_compile), "total": total}))

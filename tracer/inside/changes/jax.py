@@ -1,0 +1,157 @@
+"""What can be changed of a program of JAX: whether it is compiled, and whether a function may write over its arguments."""
+
+import functools
+from typing import Any, Callable, List, Sequence
+
+from kernelscope.tracer.inside.changes.calls import VALUES
+from kernelscope.tracer.inside.profiling.patches import Patches
+
+Seen = Callable[[str], None]
+_OWN = ("donate_argnums", "donate_argnames", "static_argnums", "static_argnames")  # who gives these has thought of arguments
+
+
+class _Calls(object):
+    """What jax.jit returned, with other calls: `call(function, *arguments)`."""
+
+    def __init__(self, function: Any, call: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._function = function
+        self._call = call
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._call(self._function, *arguments, **named)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_function"], name)
+
+
+def _compiling(jax: Any, patches: Patches, calls: Callable[..., Any]) -> None:
+    """Let `calls(jit, function, options)` return what jax.jit returns; jit is JAX's own."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def jit(fun: Any = None, **options: Any) -> Any:
+            return functools.partial(jit, **options) if fun is None else calls(original, fun, options)
+
+        return jit
+
+    patches.wrap(jax, "jit", make)
+
+
+def _traced(jax: Any, values: Any) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(values))
+
+
+def compiled(jax: Any, patches: Patches, seen: Seen) -> None:
+    """Keep jax.jit on, whatever the program says."""
+
+    def updating(original: Callable[..., None]) -> Callable[..., None]:
+        def update(name: str, value: Any) -> None:
+            off = name == "jax_disable_jit" and value
+            if off:
+                seen(name)
+            original(name, False if off else value)
+
+        return update
+
+    def disabling(original: Callable[[bool], Any]) -> Callable[..., Any]:
+        def disable_jit(disable: bool = True) -> Any:
+            if disable:
+                seen("disable_jit")
+            return original(False)
+
+        return disable_jit
+
+    patches.wrap(jax.config, "update", updating)
+    patches.wrap(jax, "disable_jit", disabling)
+
+
+def compiled_gradients(jax: Any, patches: Patches, seen: Seen) -> None:
+    """Compile functions that return gradients, where the program does not."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def gradients(fun: Any, *arguments: Any, **named: Any) -> Any:
+            plain = original(fun, *arguments, **named)
+            faster = jax.jit(plain)
+            refused: List[bool] = []
+
+            def call(*values: Any, **keywords: Any) -> Any:
+                if refused or _traced(jax, (values, keywords)):
+                    return plain(*values, **keywords)
+                try:
+                    result = faster(*values, **keywords)
+                except TypeError:  # an argument that is no array
+                    refused.append(True)
+                    return plain(*values, **keywords)
+                seen(getattr(fun, "__name__", "function"))
+                return result
+
+            return functools.wraps(plain)(call)
+
+        return gradients
+
+    for name in ("grad", "value_and_grad"):
+        patches.wrap(jax, name, make)
+
+
+def donated(jax: Any, patches: Patches, seen: Seen) -> None:
+    """Let compiled functions write what they return over arguments of the same shapes, such as parameters."""
+
+    def calls(jit: Callable[..., Any], fun: Any, options: Any) -> Any:
+        plain = jit(fun, **options)
+        if any(name in options for name in _OWN):
+            return plain
+        chosen: List[Any] = []
+
+        def call(function: Any, *values: Any, **keywords: Any) -> Any:
+            if _traced(jax, (values, keywords)):
+                return function(*values, **keywords)
+            if chosen:
+                return chosen[0](*values, **keywords)
+            result = function(*values, **keywords)
+            places = _returned(jax, values, result)
+            chosen.append(jit(fun, donate_argnums=places, **options) if places else function)
+            if places:
+                seen(getattr(fun, "__name__", "function"))
+            return result
+
+        return _Calls(plain, call)
+
+    _compiling(jax, patches, calls)
+
+
+def _returned(jax: Any, values: Sequence[Any], result: Any) -> List[int]:
+    """Return the places of the arguments that have the structure, shapes and types of something that was returned."""
+
+    def kind(value: Any) -> Any:
+        leaves, structure = jax.tree_util.tree_flatten(value)
+        return structure, [(getattr(leaf, "shape", None), getattr(leaf, "dtype", None)) for leaf in leaves]
+
+    results = [kind(one) for one in (result if isinstance(result, (tuple, list)) else (result,))]
+    arrays = [any(getattr(leaf, "ndim", 0) for leaf in jax.tree_util.tree_leaves(value)) for value in values]
+    return [place for place, value in enumerate(values) if arrays[place] and kind(value) in results]
+
+
+def values(jax: Any, patches: Patches, seen: Seen) -> None:
+    """Note the first losses that compiled functions return: the first number among the results."""
+    noted: List[int] = []
+
+    def call(function: Any, *arguments: Any, **named: Any) -> Any:
+        result = function(*arguments, **named)
+        if len(noted) < VALUES and not _traced(jax, result):
+            found = [leaf for leaf in jax.tree_util.tree_leaves(result) if _number(jax, leaf)]
+            if found:
+                noted.append(1)
+                seen(repr(float(found[0])))
+        return result
+
+    _compiling(jax, patches, lambda jit, fun, options: _Calls(jit(fun, **options), call))
+
+
+def _number(jax: Any, leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and leaf.ndim == 0 and jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
+
+
+CHANGES = {"compiled": compiled, "compiled gradients": compiled_gradients, "donated": donated, "values": values}
