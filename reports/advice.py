@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -37,7 +38,9 @@ def answer(result: Result) -> str:
     recorded_ns = result.get("recorded_ns")
     if recorded_ns and recorded_ns > _START * step_ns:
         more = saved if advice else " Record more steps to get advice on them."
-        return f"Mostly start-up: kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded{_on(result)}.{more}"
+        calls = ", ".join(f"{one['name']} ({_long(one['ns'])})" for one in result.get("calls", []))
+        host = f"; the host was in {calls}" if calls else ""
+        return f"Mostly start-up: kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded{_on(result)}{host}.{more}"
     if recorded_ns:
         whole = f"Kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded"
     else:
@@ -48,7 +51,11 @@ def answer(result: Result) -> str:
 def _on(result: Result) -> str:
     """Return where it ran; empty for the host, and where devices are taken as one and have no name."""
     named = result["hardware"] or result["device"]
-    return "" if result["device"] == "cpu" or named == ALL else f" on {named}"
+    if result["device"] == "cpu" or named == ALL:
+        return ""
+    several = result.get("devices", 1)
+    which = f"{result['device']} of {several} devices" if several > 1 else named
+    return f" on {which}" + (f" ({named})" if named not in (which, result["device"]) else "")
 
 
 def _long(ns: float) -> str:
@@ -123,10 +130,13 @@ class AdviceText:
     def _advice(self) -> Iterator[Any]:
         advice = self._result["advice"]
         for number, one in enumerate(advice, start=1):
-            yield Text.assemble((f"{number}. ", "bold"), (_printable(_title(one)) + ".", "bold"))
+            titled = Table.grid(padding=(0, 1, 0, 0))
+            titled.add_row(Text(f"{number}.", style="bold"), Text(_printable(_title(one)) + ".", style="bold"))
+            yield titled
             yield Padding(Text(_printable(_sentence(one["remedy"]))), (0, 0, 0, 3))
             for detail in _details(one) if number <= MOST else []:
-                yield Padding(Text(_printable(detail), style="dim"), (0, 0, 0, 3))
+                link = one["link"] if one["link"] and detail.endswith(one["link"]) else None  # can be clicked where it is wrapped
+                yield Padding(Text(_printable(detail), style=Style(dim=True, link=link)), (0, 0, 0, 3))
         if advice:
             yield Text()
 

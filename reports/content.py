@@ -401,7 +401,7 @@ def cores(row: Row) -> str:
     if not busy:
         return units.UNKNOWN
     if len(busy) <= 4:
-        return " ".join(f"{share * 100:.0f}" for share in busy) + "%"
+        return ", ".join(f"{share * 100:.0f}%" for share in busy)
     mean = sum(busy) / len(busy)
     return f"{mean * 100:.0f}% ({min(busy) * 100:.0f} to {max(busy) * 100:.0f})"
 

@@ -17,6 +17,7 @@ Result = Mapping[str, Any]
 
 INSTRUMENTATION = content.INSTRUMENTATION
 UNEXPLAINED = "not explained"
+_OFFSET = 1.5  # times the difference: percentages of it tell nothing where a cause is larger than that
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
 _CHANGES = 2  # of the program, that are said where no cause is named
@@ -58,7 +59,7 @@ class RankedPart:
 
 @dataclass(frozen=True)
 class RankedCause:
-    """One finding, rounded. number: its rank from 1. share: of the difference. finding: as in the result."""
+    """One finding, rounded. number: its rank from 1. share: of the difference (see `share`). finding: as in the result."""
 
     number: int
     delta_ns: int
@@ -220,9 +221,19 @@ def causes(result: Result) -> tuple[list[RankedCause], int]:
 
 
 def share(result: Result, ns: int) -> str:
-    """Return a part as a percentage of the difference."""
+    """Return a part as a percentage of the difference; empty where causes that offset each other are much larger than it."""
     whole = int(result["wall_delta_ns"])
-    return f"{ns / whole * 100:,.0f}%" if whole else units.UNKNOWN
+    if not whole or any(abs(int(one["explains_ns"])) > _OFFSET * abs(whole) for one in result["findings"]):
+        return ""
+    return f"{ns / whole * 100:,.0f}%"
+
+
+def unexplained(result: Result, rounded: int) -> str:
+    """Return what no cause explains, rounded as the causes are."""
+    shown = scale(result)
+    exact = int(result["wall_delta_ns"]) - sum(int(finding["explains_ns"]) for finding in result["findings"])
+    part = share(result, exact)
+    return f"{UNEXPLAINED}: {shown.signed(rounded)} {shown.unit}{f' ({part})' if part else ''}"
 
 
 def facts(result: Result) -> list[str]:
@@ -286,4 +297,5 @@ def brief(result: Result) -> tuple[str, str]:
         return title(result), f"{much}; {nothing_found(result)}"
     first = found[0]
     explains = units.signed(int(first.finding["explains_ns"]))
-    return title(result), f"{much}; largest cause: {first.title} ({explains}, {first.share}, confidence {first.confidence})"
+    about = ", ".join(filter(None, (explains, first.share, f"confidence {first.confidence}")))
+    return title(result), f"{much}; largest cause: {first.title} ({about})"

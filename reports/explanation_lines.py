@@ -113,13 +113,14 @@ class _Block:
 
     @classmethod
     def of(cls, cause: RankedCause, shown: Scale, width: int) -> _Block:
-        head = f"{cause.number}. {shown.signed(cause.delta_ns)} {shown.unit} {cause.share} {cause.confidence}: "
+        said = filter(None, (shown.signed(cause.delta_ns), shown.unit, cause.share, cause.confidence))
+        head = f"{cause.number}. {' '.join(said)}: "
         title = Text(head, style="bold" if cause.delta_ns > 0 else "bold green")
         title.append(cause.title, style=f"not bold {_STYLES.get(cause.confidence, '')} default".replace("  ", " "))
-        said = [printable(text, SENTENCE) for text in cause.finding.get("evidence") or []]
+        evidence = [printable(text, SENTENCE) for text in cause.finding.get("evidence") or []]
         remedy = printable(cause.finding.get("remedy") or "", SENTENCE)
         return cls(
-            cause, _wrap(title, width, "   "), [_below(Text(text, style="dim"), width) for text in said],
+            cause, _wrap(title, width, "   "), [_below(Text(text, style="dim"), width) for text in evidence],
             _below(Text(f"try: {remedy}"), width) if remedy else [],
         )  # fmt: skip
 
@@ -179,9 +180,7 @@ def _left(result: Result, rest: Sequence[RankedCause], unexplained: int, width: 
     """Return the causes that have no line of their own, added up, and what is not explained."""
     shown = explanation.scale(result)
     more = f"and {len(rest)} more: {shown.signed(sum(cause.delta_ns for cause in rest))} {shown.unit}; " if rest else ""
-    exact = int(result["wall_delta_ns"]) - sum(int(finding["explains_ns"]) for finding in result["findings"])
-    text = f"{more}{explanation.UNEXPLAINED}: {shown.signed(unexplained)} {shown.unit} ({explanation.share(result, exact)})"
-    return _fold(text, width)
+    return _fold(more + explanation.unexplained(result, unexplained), width)
 
 
 def _fold(text: str, width: int, style: str = "") -> list[Text]:

@@ -14,6 +14,7 @@ from kernelscope.reports.text import SENTENCE, printable
 FIRST = 3  # causes on the first screen
 _LINKS = 6  # rows that a cause links to by name
 _GROUPS = ("layer", "phase", "cell")
+_EMPTY = ("", units.UNKNOWN)
 Evidence = Callable[[str | None, str | None, str | None, str | None], str]  # side, layer, phase, kind -> identifier or ""
 _SURE = {"name": "named alike", "map": "told with --map"}
 
@@ -82,7 +83,6 @@ def explained(result: Result, key: str, evidence: Evidence | None = None) -> Exp
     """
     shown = explanation.scale(result)
     ranked, unexplained = explanation.causes(result)
-    exact = int(result["wall_delta_ns"]) - sum(int(finding["explains_ns"]) for finding in result["findings"])
     total = f"{shown.signed(explanation.total(result))} {shown.unit}"
     return Explained(
         key=key,
@@ -92,7 +92,7 @@ def explained(result: Result, key: str, evidence: Evidence | None = None) -> Exp
         warnings=explanation.warnings(result),
         nothing=explanation.nothing_found(result),
         findings=[_finding(cause, result, shown, key) for cause in ranked],
-        unexplained=f"{explanation.UNEXPLAINED}: {shown.signed(unexplained)} {shown.unit} ({explanation.share(result, exact)})",
+        unexplained=explanation.unexplained(result, unexplained),
         total=total,
         alternative=_alternative(result, shown, total),
         account=account(result, key, evidence or (lambda *_: "")),
@@ -173,6 +173,9 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     anchors += ([""] if rest else []) + [anchor(key, explanation.INSTRUMENTATION)]
     of_recording = dict.fromkeys(_GROUPS, explanation.INSTRUMENTATION)
     keys = keys_of([*shown, *([{}] if rest else []), of_recording], _GROUPS)
+    told = [place for place in range(len(columns)) if any(row[place].text not in _EMPTY for row in body)]
+    columns, total = [columns[place] for place in told], [total[place] for place in told]
+    body = [[row[place] for place in told] for row in body]
     return View(f"{key}-account", caption, columns, body, total, anchors=anchors, keys=keys, groups=_GROUPS)
 
 

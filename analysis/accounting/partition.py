@@ -21,6 +21,7 @@ the finest cells; coarser tables add those integers up. A capture without steps 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ KEYS = (
     "layer", "phase", "kind", "cause", "kernel", "library", "operator", "range", "problem", "layout", "algorithm", "dtype",
     "m", "n", "k", "transpose", "method",
 )  # fmt: skip
+_ARGUMENTS = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = .*$", re.DOTALL)
 _INTEGER_KEYS = ("m", "n", "k")
 
 # Host causes, as `cause` names them; those of API calls are in analysis.attribution.calls
@@ -378,9 +380,14 @@ def _kernels(trace: Trace) -> _Activity:
     return _device_work(trace, table, KERNEL, keys)
 
 
+def range_labels(names: pd.Series) -> pd.Series:
+    """Return names of ranges without the arguments of one call, which PyTorch's emit_nvtx adds to an operator's name."""
+    return translated(names, lambda name: _ARGUMENTS.sub("", name))
+
+
 def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
     """Return the name of the range in which each row of device work was launched."""
-    return taken(trace.ranges["name"], table["range_id"].to_numpy(np.int64, na_value=-1))
+    return taken(range_labels(trace.ranges["name"]), table["range_id"].to_numpy(np.int64, na_value=-1))
 
 
 def _graphs(trace: Trace) -> _Activity:
@@ -438,14 +445,14 @@ def _flat_within(
 ) -> tuple[_Activity, pd.Categorical]:
     """Return as _flat does, and for each row the innermost range open on its thread when the first of its pieces begins."""
     if rows.empty:
-        return _flat(rows, level, keys), taken(ranges["name"], np.empty(0, dtype=np.int64))
+        return _flat(rows, level, keys), taken(range_labels(ranges["name"]), np.empty(0, dtype=np.int64))
     with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
         making = beside.submit(Stacks, *intervals.spans(ranges))
         activity = _flat(rows, level, keys, chosen)
         stacks = making.result()
     first = np.full(len(rows), -1, dtype=np.int64)
     first[activity.row[::-1]] = activity.start[::-1]
-    return activity, taken(ranges["name"], stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
+    return activity, taken(range_labels(ranges["name"]), stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
 
 
 def _calls(trace: Trace) -> _Activity:
@@ -481,7 +488,13 @@ def _ranges(trace: Trace) -> _Activity:
         unnamed = phases & ~rows["phase"].isin(["forward", "backward", "optimizer", "data"]).to_numpy()
         cause = cause.astype("string").mask(unnamed, DISPATCH).astype("category")
     method = _either(np.ones(len(rows), dtype=np.bool_), "launch range", "none")
-    columns = {"cause": cause, "layer": rows["layer"], "phase": rows["phase"], "range": rows["name"], "method": method}
+    columns = {
+        "cause": cause,
+        "layer": rows["layer"],
+        "phase": rows["phase"],
+        "range": range_labels(rows["name"]),
+        "method": method,
+    }
     return _flat(rows, RANGE, pd.DataFrame(columns))
 
 

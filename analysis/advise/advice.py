@@ -5,17 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice
 from kernelscope.analysis.advise.rules import rules
-from kernelscope.analysis.advise.subject import Subject, read
+from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.trace import intervals
 
 SCHEMA = "kernelscope/advise/1"
 LEAST_ON_DEVICE = 0.02  # of a step: device work repeats well
 LEAST_ON_HOST = 0.05  # of a step: as much as processes of one program differ by on a quiet machine
+_CALLS, _CALLED = 3, 0.05  # calls of the host that are named, each of so much of the recording
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("dispatch", "fusion", "python", "host-bound")
@@ -42,8 +46,8 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
 
     Keys: schema, path, framework, device, hardware, step_ns, per, steps (what they were taken from), recorded_ns (of a recording
     whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why nothing that
-    computes was recorded; else None), parts (what, ns; they add up to step_ns), advice (see model.Advice; what saves most first),
-    notes.
+    computes was recorded; else None), devices (how many do work), calls (name, ns; what the host was in longest, of a recording
+    with recorded_ns), parts (what, ns; they add up to step_ns), advice (see model.Advice; what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -62,6 +66,8 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "steps": subject.steps,
         "recorded_ns": subject.recorded_ns,
         "unrecorded": subject.unrecorded,
+        "devices": int(subject.trace.kernels["device"].nunique()),
+        "calls": _calls(subject) if subject.recorded_ns else [],
         "parts": parts(subject),
         "advice": [_plain(one) for one in kept],
         "notes": _notes(subject, kept),
@@ -84,6 +90,19 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
         what = _IDLE.get(row["cause"], host) if row["part"] == IDLE else _BUSY[row["part"]]
         sums[what] = sums.get(what, 0) + int(row["time_ns"])
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
+
+
+def _calls(subject: Subject) -> list[dict[str, Any]]:
+    """Return the calls of the device's interface that the host was in for a good part of a recording, the longest first."""
+    first, last = subject.trace.extent() or (0, 0)
+    window = np.array([first], dtype=np.int64), np.array([last], dtype=np.int64)
+    calls = subject.trace.calls.sort_values("start_ns")
+    times = {}
+    for name, mine in calls.groupby(calls["name"].astype("string")):  # threads wait side by side
+        gaps_start, gaps_end = intervals.uncovered(*intervals.edges(mine), *window)
+        times[str(name)] = last - first - int((gaps_end - gaps_start).sum())
+    named = sorted(times, key=lambda name: -times[name])[:_CALLS]
+    return [{"name": name, "ns": times[name]} for name in named if times[name] > _CALLED * (last - first)]
 
 
 def _kept(subject: Subject) -> list[Advice]:
@@ -116,6 +135,8 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     notes = []
     if len(kept) > 1:
         notes.append("savings are estimates of each remedy alone, at most; together they save less than their sum")
+    if subject.steps and subject.per == STEPS and subject.device != "cpu":
+        notes.append(f"what a step is: {subject.steps}")
     if subject.recorded_ns:
         notes.append(
             "the device idles most of the time and nothing repeats as steps do, so that its kernels alone are counted; "

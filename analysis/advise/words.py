@@ -76,12 +76,12 @@ def idle_lines(subject: Subject, ns: float) -> list[str]:
     """Return a sentence on the program's lines that the host was in for a part of this time, while nothing computed.
 
     Lines in which a framework steps are none of its own, and those that take longer do something else as well. Where no host
-    lines are on the timeline: see `lines`.
+    lines are on the timeline it is those that a lines pass timed: see `lines`.
     """
     least_ns = _PART * ns
     table = _host_lines(subject, "idle_ns", least_ns)
     if table.empty:
-        return lines(subject, least_ns, SLOWED * ns)
+        return lines(subject, least_ns, ns)
     steps_in = table["text"].astype("string").str.contains(_STEPS_IN).fillna(False)
     table = table[(~steps_in & (table["took"] <= ns)).to_numpy(bool)]
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]

@@ -31,7 +31,8 @@ def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
     """Return the account of why B takes another time than A."""
     turns = estimates.paired(a.windows, b.windows)
     has_clean = a.clean_ns is not None and b.clean_ns is not None
-    tables = {"a": _Cells(a, has_clean), "b": _Cells(b, has_clean)}
+    alike = a.framework != b.framework or (a.layers_ns is None) == (b.layers_ns is None)  # what recording cost is told in one way
+    tables = {key: _Cells(side, has_clean, side.layers_ns if alike else None) for key, side in (("a", a), ("b", b))}
     labels = {"a": {n: m.label for m in matches for n in m.a}, "b": {n: m.label for m in matches for n in m.b}}
     cells = pd.concat([table.rounded(side, labels[side]) for side, table in tables.items()], ignore_index=True)
     floor = noise.floor(a, b, turns.restarts)
@@ -67,7 +68,7 @@ class _Cells:
     factor: by which to multiply each cell's time so that what recording cost is taken out.
     """
 
-    def __init__(self, side: Side, clean: bool) -> None:
+    def __init__(self, side: Side, clean: bool, layers_ns: pd.Series[float] | None) -> None:
         grouped = side.cells.groupby(list(KEYS), dropna=False, sort=False)
         number, row = grouped.ngroup().to_numpy(), side.cells["window_row"].to_numpy()
         self.keys = side.cells[~pd.Series(number).duplicated().to_numpy()][list(KEYS)].reset_index(drop=True)
@@ -83,7 +84,7 @@ class _Cells:
         self.weights = self.weighted(np.ones(shape[0], dtype=np.int64), self.wall_ns, self.steps)
         self.recorded_ns = float(self.weights @ self.wall_ns)
         estimate = self.weights @ self.time
-        self.factor = factors(self.keys, estimate, self.target_ns, side.layers_ns, side.grouped, side.events)
+        self.factor = factors(self.keys, estimate, self.target_ns, layers_ns, side.grouped, side.events)
         self.removed_ns = round(float((estimate * (1 - self.factor)).sum()))
 
     def weighted(self, counts: npt.NDArray[np.int64], wall_ns: Float, steps: npt.NDArray[np.int64]) -> Float:

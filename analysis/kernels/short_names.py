@@ -18,6 +18,7 @@ _TENSILE = re.compile(r"(?:Custom_)?Cijk_\w+?_MT\d+x\d+x\d+")
 _XMMA = re.compile(
     r"xmma_cudnn::\S*?implicit_gemm::(?P<way>(?:strided_)?[dw]?f?(?:prop|grad)\w*?)::.*?_(?P<type>\w+?)_traits", re.DOTALL
 )
+_RETURN = re.compile(r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 
 
@@ -36,7 +37,7 @@ def _plain(name: object) -> str:
         return f"xmma {generated['way'].replace('_indexed', '')} ({generated['type']})"
     if tensile := _TENSILE.match(str(name)):
         return tensile[0]
-    plain = str(name).replace("(anonymous namespace)::", "").replace("<unnamed>::", "").removeprefix("void ")
+    plain = _RETURN.sub("", str(name).replace("(anonymous namespace)::", "").replace("<unnamed>::", ""))
     text = plain.split("(", 1)[0] or plain
     for _ in range(6):
         shorter = _TEMPLATE.sub("", text)

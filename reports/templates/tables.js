@@ -161,6 +161,7 @@
         if (sorted) head.setAttribute("aria-sort", sorted.desc ? "descending" : "ascending");
         else head.removeAttribute("aria-sort");
       });
+      if (this.element.tFoot) this.element.tFoot.hidden = Boolean(this.words.length || this.only); // it is of all rows
       if (this.more) this.sayMore();
       const output = this.view.querySelector("output");
       if (output) output.textContent = this.said();

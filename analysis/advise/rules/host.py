@@ -8,7 +8,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import IDLE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
-from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.advise.subject import STEPS, Subject
 
 _CALLBACKS = "callbacks"  # the range around those of Keras's fit
 _PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM)
@@ -67,10 +67,12 @@ def device_waits(subject: Subject) -> list[Advice]:
         f"{words.count(count)} kernels{short}.",
         f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}.",
     ]
-    named = words.largest(rows[rows["detail"].notna()], "detail")
-    evidence += [f"Most of it in {named}."] if named else []
+    told = rows[rows["detail"].notna()]
+    evidence += [f"Most of it in {words.largest(told, 'detail')}."] if words.time_of(told) > ns / 2 else []
     mostly_own = words.time_of(own) > ns / 2
-    title = "the device waits for the program's own code between launches" if mostly_own else "the device waits for its launches"
+    title = "the device waits for the program's own code" if mostly_own else "the device waits for its launches"
+    if subject.per == STEPS and subject.count == 1:
+        evidence.append("One step was recorded: what runs once, as start-up does, counts as if every step did it.")
     gaps = float(own["count"].sum())
     few = mostly_own and words.time_of(own) > _LONG * gaps
     unknown = few and subject.trace.host_lines.empty

@@ -52,9 +52,10 @@ class DetectedSteps:
             "call": "from one call to the next",
             "period": "the period of the kernels",
         }[self.method]
-        left = [f"{self.warmup} before them were warm-up"] if self.warmup else []
+        left = [f"{self.warmup} before them {'was' if self.warmup == 1 else 'were'} warm-up"] if self.warmup else []
         left += [f"{self.interrupted} many times as long were interrupted"] if self.interrupted else []
-        left += [f"{self.cut} after them are not whole"] if self.cut else []
+        cut = "what follows them is less than a step" if self.cut == 1 else f"{self.cut} after them are cut"
+        left += [cut] if self.cut else []
         more = f"; {' and '.join(left)}" if left else ""
         number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"
         return f"{number}, {how} ({self.source}), confidence {self.confidence}{more}"

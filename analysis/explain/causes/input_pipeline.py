@@ -83,7 +83,7 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
             "high" if case.same_framework else "medium",
             [
                 f"Getting the batch takes, per step: {evidence.both_ms(case, a_ns, b_ns)}.",
-                *([f"Preparing batches takes of other threads, per step: {evidence.both_ms(case, *beside)}."] if crowded else []),
+                *([f"Other threads prepare batches for, per step: {evidence.both_ms(case, *beside)}."] if crowded else []),
                 *_operators(case, slow is case.b),
                 *_python(slow),
                 *_workers(case),
@@ -144,8 +144,9 @@ def _python(side: Side) -> list[str]:
     each, took = python_calls(side.trace)
     if not each:
         return []
+    often = "once" if each == 1 else f"{each:,.3g} times"
     return [
-        f"{side.name}'s pipeline calls Python {each:,.3g} times a step (tf.py_function, tf.numpy_function), {evidence.ms(took)}: "
+        f"{side.name}'s pipeline calls Python {often} a step (tf.py_function, tf.numpy_function), {evidence.ms(took)}: "
         "only one of these runs at a time; with TensorFlow's own operators all threads do."
     ]
 

@@ -49,7 +49,8 @@ def overhead(case: Case) -> list[Suspicion]:
     rows = evidence.host(case, parts.IN_LAYER, parts.IN_PHASE, parts.IN_RANGE, parts.OUTSIDE, parts.SCRIPT)
     rows = rows[~rows["row"].isin(rows_of_data(case)["row"]).to_numpy(bool)]
     amount = evidence.noticed_ns(case, rows)
-    if abs(amount) < evidence.worth_ns(case):
+    removed = case.account.removed_ns  # what recording cost is an estimate, and most of it is taken from these rows
+    if abs(amount) < max(evidence.worth_ns(case), abs(removed["b"] - removed["a"])):
         return []
     slow = case.b if amount > 0 else case.a
     where = "in Python" if slow.framework else "on the host"  # a capture of a tool that knows no framework may be of any program

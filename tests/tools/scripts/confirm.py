@@ -21,13 +21,16 @@ from typing import Any
 
 import catalogue
 import recording
+from matplotlib.figure import Figure
 
 from kernelscope.analysis.confirm import kept
 from kernelscope.analysis.confirm.candidates import Candidate
 from kernelscope.analysis.confirm.interventions import Intervention
 from kernelscope.analysis.confirm.result import UNCHANGED, tried
 from kernelscope.analysis.confirm.runs import read
-from kernelscope.analysis.confirm.verdicts import CONFIRMED, PARTLY
+from kernelscope.analysis.confirm.verdicts import CONFIRMED, PARTLY, VERDICTS
+from kernelscope.reports.figures.drawing import PALETTE, SLIDES, Style, canvas, drawing
+from kernelscope.reports.figures.files import rendered
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.outside import trials
 from kernelscope.tracer.outside.trials import Trial
@@ -156,12 +159,34 @@ def _ms(ns: int | None) -> str:
     return "" if ns is None else f"{ns / 1e6:.2f}"
 
 
+def calibration(verdicts: Sequence[dict[str, Any]], style: Style) -> Figure:
+    """Draw what findings claimed against what was seen when they were tried, a mark each."""
+    with drawing(style):
+        figure = canvas(style, 4.6)
+        axes = figure.subplots()
+        for place, verdict in enumerate(VERDICTS):
+            mine = [one for one in verdicts if one["verdict"] == verdict]
+            claimed, seen = ([one[key] / 1e6 for one in mine] for key in ("claimed_ns", "saved_ns"))
+            axes.scatter(claimed, seen, s=22, marker="osD^"[place], color=PALETTE[place], label=f"{verdict} ({len(mine)})")
+        most = max((one["claimed_ns"] for one in verdicts), default=1) / 1e6
+        for share, said, line in ((1.0, "as claimed", "-"), (0.5, "half of it", "--")):
+            axes.plot([0.05, most], [0.05 * share, most * share], color=style.faint, linestyle=line, label=said)
+        axes.set(xscale="log", xlabel="claimed, ms a step", ylabel="seen, ms a step", title="Findings that were tried")
+        axes.set_yscale("symlog", linthresh=0.1)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:g}")
+        axes.grid(axis="both")
+        figure.legend(frameon=False, loc="outside lower center", ncols=3)
+    return figure
+
+
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", action="append", choices=tuple(KINDS), help="what to try (default: all)")
     parser.add_argument("--only", action="append", metavar="WORD", help="programs whose name holds this (repeatable)")
     parser.add_argument("--rounds", default="5", help="runs of each change (default: 5)")
+    parser.add_argument("--figure", type=Path, metavar="FILE.svg", help="draw all verdicts in the folder there")
     parser.add_argument("--output", type=Path, default=Path("out/confirm"), metavar="DIR", help="where recordings are kept")
     options = parser.parse_args()
     output = options.output.resolve()
@@ -182,9 +207,12 @@ def main() -> int:
     if verdicts:
         with (output / "verdicts.jsonl").open("a", encoding="utf8") as out:
             out.write("".join(line + "\n" for line in verdicts))
-    for row in kept.summary(kept.read("\n".join(verdicts))):
+    every = kept.read((output / "verdicts.jsonl").read_text(encoding="utf8")) if (output / "verdicts.jsonl").is_file() else []
+    for row in kept.summary(every):
         topic = f"{row['topic']}, {row['confidence'] or 'no confidence'}"
         print(f"{row['source']}: {topic}: {row[CONFIRMED]} of {row['tried']} confirmed")
+    if options.figure:
+        options.figure.write_bytes(rendered(calibration(every, SLIDES), SLIDES)["svg"])
     return 0
 
 

@@ -24,15 +24,17 @@ def other_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         rows = rows[(rows["kind"] != "copy").to_numpy(bool)]  # which are copies as well (see copies)
     for kind in rows["kind"].dropna().unique():
         mine = rows[(rows["kind"] == kind).to_numpy(bool)]
+        if not (mine["a_ns"].any() and mine["b_ns"].any()):
+            continue  # what one side does not do at all is no matter of its device
         yield _of_kind(case, str(kind), mine, sheets)
 
 
 def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Datasheet | None]) -> DeviceFinding:
     a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
     counts = [float(rows[f"{key}_count"].sum()) for key in ("a", "b")]
-    seen = words.percent(b / a) if a > 0 else "new"
+    seen = words.percent(b / a)
     predicted, why = _predicted(kind, rows, sheets)
-    near = predicted is not None and a > 0 and 0.5 < (b / a) / predicted < 2.0
+    near = predicted is not None and 0.5 < (b / a) / predicted < 2.0
     named = [side.computes_on if case.on_cpu else side.hardware for side in (case.a, case.b)]
     where = f"{str(named[0])[:1].upper()}{str(named[0])[1:]} in {case.a.name}, {named[1]} in {case.b.name}"
     title = f"other hardware: {kind} kernels take {words.of_rows(case, rows)} ({seen}{f'; {why}' if near else ''})"
@@ -44,7 +46,7 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Data
             f" {words.count(counts[1])} in {case.b.name}."
         )
     if predicted is not None and not near:
-        sentences.append(f"Their ceilings are not what decides: {why}.")
+        sentences.append(f"Their ceilings do not explain it: {why}.")
     if predicted is None:
         sentences.append("What their ceilings predict is not known.")
     elif near and predicted:
