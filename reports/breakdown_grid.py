@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from statistics import median
 from typing import Any
 
@@ -16,6 +18,8 @@ from kernelscope.reports import content, units
 from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
+_SEPARATORS = re.compile(r"(?<=[/.])")
+_LONG_PATH = 12  # characters of a path that are said once above the table
 TALL = 20  # rows of a breakdown shown, those with most time
 _OUTLIER = 1.5  # times the median step, above which a step is marked
 _ALL = "100.0%"
@@ -56,6 +60,17 @@ def keys(result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return _KEYS.get(by, ((by,), ()))
 
 
+def shared_path(result: Mapping[str, Any], most: int) -> str:
+    """Return the path with which the names of all layers shown begin, where it is long and they are no more than that."""
+    names = [str(row["layer"]) for row in result["rows"][:most] if row.get("layer") and not str(row["layer"]).startswith("(")]
+    if len(names) < 2 or keys(result)[0][:1] != ("layer",):
+        return ""
+    parts = [_SEPARATORS.split(name)[:-1] for name in names]
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(parts), max(parts), strict=False))
+    path = "".join(part for part, _ in alike)
+    return path if len(path) > _LONG_PATH else ""
+
+
 def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     """Return the table for short keys: key by key, then the numbers with a bar, which gets the room that the others leave.
 
@@ -65,8 +80,10 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     shown, rest = result["rows"][:most], result["rows"][most:]
     named = [key for place, key in enumerate(keys(result)[0]) if not place or any(row.get(key) for row in result["rows"])]
     own: list[tuple[str, str, dict[str, Any]]] = [("own", "", _RIGHT)] if result.get("inclusive") else []
+    path = shared_path(result, most)
     texts = [
-        (*(value(row, key) for key in named), *(units.in_unit(row["own_ns"], unit, decimals) for _ in own),
+        (*(value(row, key).removeprefix(path if key == "layer" else "") for key in named),
+         *(units.in_unit(row["own_ns"], unit, decimals) for _ in own),
          units.in_unit(content.row_ns(row), unit, decimals),
          called(result, row), printable(row.get("method")))
         for row in shown

@@ -363,6 +363,8 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
     yield Text(title, style="bold")
     yield from (Text(line, style="dim") for line in beside)
     first, beneath = breakdown_grid.keys(result)
+    if path := breakdown_grid.shared_path(result, most):
+        yield Text(f"names of layers are below {printable(path)}", style="dim")
     if result["by"] == "step":
         yield breakdown_grid.of_steps(result, most, width)
     elif beneath:

@@ -136,6 +136,17 @@ def test_causes_and_the_rest_add_up_as_printed(explained, count, width):
     assert sum(causes) + sum(more) + Decimal(left[1]) == Decimal("5.70")
 
 
+def test_percentages_are_left_out_where_causes_are_much_larger_than_the_difference(explained):
+    result = with_findings(explained, 2)
+    assert explanation.share(result, result["wall_delta_ns"]) == "100%"
+    result["findings"][0]["explains_ns"] = 6 * result["wall_delta_ns"]
+    result["findings"][1]["explains_ns"] = -5 * result["wall_delta_ns"]
+    assert explanation.share(result, result["wall_delta_ns"]) == ""
+    page = "\n".join(text_of(result))
+    assert re.search(rf"not explained: {SIGNED} ms$", page, re.MULTILINE)
+    assert re.search(rf"1\. {SIGNED} ms high: ", page)
+
+
 def test_rounding_together_never_moves_a_number_by_a_whole_digit():
     chance = random.Random(5)
     for _ in range(500):

@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kernelscope.reports import terminal
+from kernelscope.reports import breakdown_grid, terminal
 from kernelscope.reports.breakdown_grid import bar
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -143,3 +143,14 @@ def test_a_long_breakdown_keeps_its_sum(result):
 def test_bars():
     assert [bar(share, 4) for share in (0, 0.5, 1, 2, -1)] == ["", "██", "████", "████", ""]
     assert bar(1 / 32, 4) == "▏"
+
+
+def test_the_path_that_all_layers_share_is_said_once():
+    rows = [{"layer": f"Model_0/Encoder_0/layers.{n}/attention", "phase": "forward", "time_ns": 10, "share": 0.5, "count": 1,
+             "method": "none"} for n in range(2)]  # fmt: skip
+    result = {"by": "layer", "rows": rows, "step_ns": 20}
+    assert breakdown_grid.shared_path(result, 20) == "Model_0/Encoder_0/layers."
+    assert breakdown_grid.shared_path({**result, "rows": rows[:1]}, 20) == ""
+    short = [{**row, "layer": f"net.{place}"} for place, row in enumerate(rows)]
+    assert breakdown_grid.shared_path({**result, "rows": short}, 20) == ""
+    assert breakdown_grid.shared_path({**result, "by": "operator"}, 20) == ""

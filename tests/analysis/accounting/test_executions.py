@@ -1,5 +1,6 @@
 """Single executions in breakdowns by kernel: mean, median, shortest and longest, recounted from the capture's own rows."""
 
+import re
 import sqlite3
 import statistics
 from collections import defaultdict
@@ -28,6 +29,19 @@ def test_every_kernel_of_an_export_as_plain_sql_finds_it():
         ns = found[row["kernel"]]
         expected = [statistics.mean(ns), statistics.median(ns), min(ns), max(ns)]
         assert [row[name] for name in ("mean_ns", "median_ns", "min_ns", "max_ns")] == pytest.approx(expected, abs=0.5)
+
+
+def test_calls_of_one_operator_are_one_row_by_range():
+    """PyTorch's emit_nvtx writes the arguments of each call into the name of its range."""
+    path = corpus(CAPTURE)
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
+        texts = [row[0] for row in database.execute("SELECT DISTINCT text FROM NVTX_EVENTS WHERE text IS NOT NULL")]
+    names = {re.split(r", (?:seq|op_id|sizes) = ", text)[0] for text in texts}
+    table = ka.breakdown(ka.read(path), "range").table
+    named = set(table["range"].dropna()) - {"(no range)"}
+    assert len(names) < len(texts) / 10
+    assert named <= names
+    assert {"aten::mm", "aten::copy_"} <= named
 
 
 def test_rows_are_told_apart_by_all_that_a_row_is_of():

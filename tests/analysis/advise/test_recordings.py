@@ -1,12 +1,14 @@
 """Advice on recordings that others made, whose remedy is known: what B of a pair does and A does not."""
 
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.advise import advise
-from tests.places import ROOT
+from kernelscope.reports import advice
+from tests.places import ROOT, corpus
 
 LARGE = 1_000_000  # bytes: larger captures of a format are read as these are
 PAIRS = ROOT.parent / "shared" / "corpus" / "pairs"
@@ -35,6 +37,27 @@ def test_what_the_next_version_did(name, topic, ms):
     assert ms / 2 < found[topic] < ms * 2
     if topic == "input pipeline":
         assert max(found, key=found.get) == topic or found[topic] > 0.1 * ms
+
+
+def test_where_the_host_is_while_a_program_starts():
+    """The longest calls of a capture that is mostly start-up, as plain SQL finds them; calls of several threads overlap."""
+    path = corpus("nvprof/esarmstrong__ece408__timeline.nvprof")
+    result = advise(path)
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
+        each = 'SELECT SUM("end" - start) FROM CUPTI_ACTIVITY_KIND_RUNTIME GROUP BY cbid ORDER BY 1 DESC'
+        times = [ns for (ns,) in database.execute(each)]
+    alone = result["calls"][0]  # one thread makes it; the others are made by two at once, and count once
+    assert alone["name"] == "cudaMemGetInfo"
+    assert alone["ns"] in times
+    assert all(one["ns"] not in times and one["ns"] < result["recorded_ns"] for one in result["calls"][1:])
+    assert "; the host was in cudaMemGetInfo (2.60 s), " in advice.answer(result)
+
+
+def test_of_several_devices_it_is_said_which_one_a_step_waits_for():
+    result = advise(corpus("nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"))
+    assert result["devices"] == 2
+    assert advice.answer(result).startswith("A step takes 29.3 ms on cuda:1 of 2 devices")
+    assert any(note.startswith("what a step is: 23 steps, the period of the kernels") for note in result["notes"])
 
 
 def test_an_attention_that_no_kernel_fuses():

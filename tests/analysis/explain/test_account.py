@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,14 @@ def sides(tmp_path_factory, run_folder):
 @pytest.mark.parametrize(("a", "b"), list(itertools.permutations(SOURCES, 2)))
 def test_parts_add_up_to_the_difference_of_the_wall_times(sides, a, b):
     _sums(explain(sides[a], sides[b]))
+
+
+def test_what_recording_cost_is_told_in_one_way_on_both_sides(sides):
+    """What only one side's layers pass tells would make rows of equal programs differ."""
+    plain = sides[SOURCES[0]]
+    times = plain.cells.groupby(["layer", "phase"])["time_ns"].sum() / 2
+    told = replace(plain, name="told", layers_ns=times)
+    assert explain(plain, told)["rows"] == explain(plain, replace(plain, name="told"))["rows"]
 
 
 def test_swapped_sides_give_the_mirrored_account(sides):

@@ -264,6 +264,13 @@ def test_other_devices_are_named_with_what_their_ceilings_predict():
     assert found["confidence"] == "high"
 
 
+def test_kernels_that_one_side_lacks_are_not_its_hardwares_doing():
+    base = [Copy(50), *(Kernel("softmax_warp_forward", 2000, "softmax") for _ in range(5)), Kernel("gemm", 3000, "gemm")]
+    other = [*base, *(Kernel("pool", 900, "pooling") for _ in range(5))]
+    said = explained(recording(base, hardware=H100), recording(other, hardware=MI300X))
+    assert not any("pooling" in one["title"] for one in said["findings"] if one["cause"] == "other hardware")
+
+
 def test_small_kernels_of_many_kinds_on_another_device_are_its_doing():
     """Each kind moves too little to be named alone; together they are no work that could be left out."""
     kinds = ("reduction", "softmax", "normalisation", "pooling", "activation", "elementwise", "random", "embedding")
