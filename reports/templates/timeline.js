@@ -452,7 +452,7 @@
       const { side, lane, level, place } = event, label = level.label[place], length = level.end[place] - level.start[place];
       const launched = level.launched?.[place] ?? -1;
       const facts = [
-        ...KEYS.map((key) => [key, textOf(side, key, label)]), ["lane", lane.title.split(":")[0]], ["lasts", `${length} ns`],
+        ...KEYS.map((key) => [key, textOf(side, key, label)]), ["lane", lane.title.split(":")[0]], ["lasts", `${duration(length)} (${length.toLocaleString("en")} ns)`],
         ["starts", `${moment(level.start[place], length || 1, this.wall)} after the beginning`],
         ["launched", launched < 0 ? null : `${duration(launched)} before, by thread ${level.launcher[place]}`],
         ["of the whole", `${(100 * level.busy[place] / side.wall).toFixed(3)}%`],
@@ -461,7 +461,9 @@
       button.addEventListener("click", () => this.goToRow(event));
       const list = made("dl", {}, ...facts.flatMap(([name, value]) => [made("dt", { textContent: name }), made("dd", { textContent: value })]));
       this.view.details?.remove();
-      this.view.details = made("div", { className: "details" }, button, list);
+      const close = made("button", { type: "button", textContent: "Close" });
+      close.addEventListener("click", () => { this.view.details.remove(); this.view.told = null; this.drawArrow(); });
+      this.view.details = made("div", { className: "details" }, button, close, list);
       document.getElementById(`${this.element.id}-said`).after(this.view.details);
       this.view.told = event;
       this.drawArrow();

@@ -66,7 +66,7 @@ def test_nothing_is_said_where_recording_cost_next_to_nothing(tmp_path, run_fold
 
 
 def test_the_line_comes_first_and_never_into_data(run, capsys):
-    said = "these are times of the recorded step"
+    said = "times below are of the recorded step"
     for form in ("table", "markdown"):
         for command in ("breakdown", "report"):
             assert main.main([command, str(run.path), "--format", form]) == 0
@@ -81,4 +81,4 @@ def test_the_line_comes_first_and_never_into_data(run, capsys):
 
 def test_the_page_says_it_first(run, tmp_path):
     assert main.main(["report", str(run.path), "-o", str(tmp_path / "run.html")]) == 0
-    assert '<ul class="warnings">\n<li>these are times of the recorded step' in (tmp_path / "run.html").read_text()
+    assert '<ul class="warnings">\n<li>times below are of the recorded step' in (tmp_path / "run.html").read_text()
