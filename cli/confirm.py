@@ -161,15 +161,27 @@ def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | Non
     """
     if kind_of(recorded) is not Kind.RUN:
         raise UsageError(f"{recorded}: only what `profile` or `run` recorded can run again; name a folder that they wrote")
-    record, count, folder = read_object(recorded / RUN), arguments.rounds, folder or recorded / FOLDER
+    record, count, folder = read_object(recorded / RUN), arguments.rounds, (folder or recorded / FOLDER).resolve()
     if "profiled" not in record:
         if command:
             raise UsageError(f"{recorded}: a workload of `kernelscope run` has no command; leave {command[0]} out")
         return Workload(count, folder, record, recorded)
-    command = command or [str(Path(part).expanduser()) if part.startswith("~") else part for part in record["profiled"]]
-    if any(HIDDEN in part for part in command):
+    if command:
+        return Script(count, folder, record, recorded, list(command))
+    profiled = [_own_home(part) for part in record["profiled"]]
+    if any(HIDDEN in part for part in profiled):
         raise UsageError(f"{recorded}: its command has secrets, which were not recorded; name it behind --")
-    return Script(count, folder, record, recorded, list(command))
+    directory = Path(_own_home(record.get("directory", ".")))
+    if not directory.is_dir():
+        raise UsageError(
+            f"{recorded}: it ran in {directory}, which is no more; go where it can run and name its command behind --"
+        )
+    return Script(count, folder, record, recorded, profiled, directory)
+
+
+def _own_home(path: str) -> str:
+    """Return a path as it was before it was recorded, where this is the home folder that it was in."""
+    return str(Path(path).expanduser()) if path.startswith("~") else path
 
 
 def _affordable(program: Program, found: list[Candidate], budget: float) -> tuple[list[Candidate], list[Candidate]]:

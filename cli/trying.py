@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -61,11 +62,14 @@ class Program(ABC):
 
 
 class Script(Program):
-    """Somebody's own command."""
+    """Somebody's own command. directory: where it runs."""
 
-    def __init__(self, count: int, folder: Path, record: dict[str, Any], path: Path, command: list[str]):
+    def __init__(
+        self, count: int, folder: Path, record: dict[str, Any], path: Path, command: list[str], directory: Path = Path()
+    ):
         super().__init__(count, folder, record, path)
         self.command = command
+        self.directory = directory
 
     def noting(self) -> Sequence[str]:
         """Return the changes that note what the program computes."""
@@ -74,12 +78,14 @@ class Script(Program):
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
         """Run trials in turns, a process each."""
         options = ProfileOptions(mode=self.record["options"]["mode"])
-        folders = trials.rounds(self.command, several, count, folder, options, _said)
+        with contextlib.chdir(self.directory):
+            folders = trials.rounds(self.command, several, count, folder, options, _said)
         return {name: [read(path) for path in mine] for name, mine in folders.items()}
 
     def whole(self, trial: Trial, folder: Path) -> Path:
         """Record all passes."""
-        return trials.whole(self.command, trial, folder, ProfileOptions(mode=self.record["options"]["mode"]))
+        with contextlib.chdir(self.directory):
+            return trials.whole(self.command, trial, folder, ProfileOptions(mode=self.record["options"]["mode"]))
 
     def seconds(self) -> float:
         """Return how long a run takes: one of the unchanged program, before the trials."""

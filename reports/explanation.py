@@ -20,7 +20,7 @@ UNEXPLAINED = "not explained"
 _OFFSET = 1.5  # times the difference: percentages of it tell nothing where a cause is larger than that
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
-_CHANGES = 2  # of the program, that are said where no cause is named
+_CHANGES = 3  # of the program, that are said where no cause is named
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,8 @@ def warnings(result: Result) -> list[str]:
     if result.get("hidden"):
         found.append(str(result["hidden"]))
     if result.get("changes") and not result["findings"]:
-        found.append(f"changed in the program: {'; '.join(row['words'] for row in result['changes'][:_CHANGES])}")
+        more = f"; and {len(result['changes']) - _CHANGES} more" if len(result["changes"]) > _CHANGES else ""
+        found.append(f"changed in the program: {'; '.join(row['words'] for row in result['changes'][:_CHANGES])}{more}")
     if result.get("abstained"):
         found.append(f"no cause is named: {result['abstained']}")
     if result.get("to_find_out"):

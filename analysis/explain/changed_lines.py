@@ -34,12 +34,14 @@ _SETS = {
     ),
     threads.CAUSE: re.compile(r"threads|num_threads|THREADS"),
 }
+_IMPORT = re.compile(r"(?:import|from)\s")
+_OF_TRAINING = re.compile(r"optimi[sz]ers?\b|\boptim\.|learning_rate|\blr\b|\.compile\(|\blosses\.|\bloss_fn|\bcriterion")
 _LINES = 3  # changed lines of one class that are named
 _OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that say what a model computes
 
 
 def changed(case: Case) -> list[dict[str, Any]]:
-    """Return the changes as plain data, those that move most first.
+    """Return the changes as plain data, those that move most first, of others imports last.
 
     file, a_lines and b_lines ([first, last]; null), line and text (of the statement that takes longest, else the first),
     within (the classes and functions that it is in), in_model (whether that function says what a model computes), a_ns, b_ns,
@@ -50,7 +52,7 @@ def changed(case: Case) -> list[dict[str, Any]]:
     times = {"a": _times(case.a), "b": _times(case.b)} if result else {}
     sources = {"a": case.a.sources, "b": case.b.sources}
     rows = [_row(change, times, sources, case.account.floor) for change in result]
-    return sorted(rows, key=lambda row: -abs(row["delta_ns"] or 0))
+    return sorted(rows, key=lambda row: (-abs(row["delta_ns"] or 0), bool(_IMPORT.match(row["text"]))))
 
 
 def _row(
@@ -145,7 +147,13 @@ def sentence(case: Case, granted: Mapping[str, int], cause: str = "") -> str | N
     setting = [row for row in case.changes if cause in _SETS and _SETS[cause].search(row["text"])]
     if setting:
         return f"Changed: {setting[0]['words']}."
-    return f"The only change of the program: {case.changes[0]['words']}." if len(case.changes) == 1 else None
+    only = len(case.changes) == 1 and not elsewhere(case, cause)
+    return f"The only change of the program: {case.changes[0]['words']}." if only else None
+
+
+def elsewhere(case: Case, cause: str) -> bool:
+    """Return whether all changed lines are of the optimizer or the loss, so that they did not make a cause that is the input."""
+    return cause == input_pipeline.CAUSE and bool(case.changes) and all(_OF_TRAINING.search(row["text"]) for row in case.changes)
 
 
 def _in_class(case: Case, granted: Mapping[str, int], least: float) -> str | None:

@@ -116,7 +116,8 @@ def _of_whole(account: Account) -> tuple[int, int] | None:
 
 def _worth(finding: Finding, account: Account) -> bool:
     """Return whether a finding is large enough to name and no noise."""
-    guessed = account.floor > 0 and finding.suspicion.precedence == _PLAUSIBLE
+    suspicion = finding.suspicion
+    guessed = account.floor > 0 and (suspicion.precedence == _PLAUSIBLE or suspicion.confidence != "high")
     least = SMALLEST_GUESS if guessed else SMALLEST_SHARE
     if abs(finding.explains_ns) < max(1.0, least * abs(account.wall.delta_ns)):
         return False

@@ -50,6 +50,7 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
         findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
     if account.wall.significant is False:  # processor time tells that something changed, and not what a step is longer by
         findings = [{**finding, "confidence": "low"} for finding in findings]
+    findings = [{**one, "confidence": "low"} if changed_lines.elsewhere(case, one["cause"]) else one for one in findings]
     for finding in findings[:1]:
         sentence = changed_lines.sentence(case, result[0].granted, finding["cause"])
         finding["evidence"] += [sentence] if sentence and finding["cause"] != changed_code.LINES else []

@@ -25,6 +25,7 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 
 MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
+_LONGER = 1.5  # times the clean step: a layers pass costs less, and one that took more met something else
 _RECORDED = (
     "framework", "version", "versions", "settings", "variables", "options", "machine", "noise", "conditions", "network",
     "recorder", "profiled",
@@ -84,11 +85,16 @@ def layers_pass_of(run: Run, clean_ns: int) -> tuple[LayerGroups, pd.Series[floa
 
 
 def _layers_ns(trace: Trace, clean_ns: int, grouped: LayerGroups) -> pd.Series[float] | None:
-    """Return what each layer and phase takes in the layers pass: in the half of its windows that is closest to the clean step."""
+    """Return what each layer and phase takes in the layers pass: in the half of its windows that is closest to the clean step.
+
+    None where the pass does not know the layers, or took so much longer than the clean one that it tells nothing of that.
+    """
     windows = [partition for _, partition in _windows(trace)]
     wall = np.array([window.step_ns for window in windows], dtype=float)
     weights = closest_half(wall, clean_ns, np.ones(len(wall), dtype=np.int64))
     cells = pd.concat([window.cells.assign(part=window.cells["time_ns"] * w) for window, w in zip(windows, weights, strict=True)])
+    if float(weights @ wall) > _LONGER * clean_ns:
+        return None
     of_layers = float(cells.loc[cells["layer"].notna(), "part"].sum())
     known = bool(grouped) or of_layers > 0.5 * cells["part"].sum()
     return cells.groupby(labels_of(cells, grouped))["part"].sum() if known else None

@@ -45,7 +45,7 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
     """Alone shows the whole way in real processes: trials in turns, verdicts, results compared, and that a trial ends early."""
     line = [*OURS, "confirm", "--rounds", "4", "--format", "json"]
     line += ["--only", "no-anomaly-detection", "--only", "nothing", "--only", "channels-last", str(recorded)]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=400, check=False, cwd="/")  # runs where it was recorded
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result == json.loads((recorded / "confirm" / "confirm.json").read_text())
@@ -146,3 +146,11 @@ def test_a_command_with_secrets_has_to_be_named(tmp_path: Path, capsys: pytest.C
     (tmp_path / "run.json").write_text(json.dumps(run))
     assert main(["confirm", str(tmp_path)]) == 2
     assert f"{tmp_path}: its command has secrets, which were not recorded; name it behind --" in capsys.readouterr().err
+
+
+def test_where_it_ran_is_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gone = str(tmp_path / "gone")
+    run = {"schema": "kernelscope/run/1", "profiled": ["python", "train.py"], "framework": "pytorch", "directory": gone}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    assert main(["confirm", str(tmp_path)]) == 2
+    assert f"it ran in {gone}, which is no more" in capsys.readouterr().err

@@ -135,7 +135,7 @@ def _begin(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> Non
 
 def _one(command: Sequence[str], trial: Trial, folder: Path, options: ProfileOptions) -> Path:
     """Run a trial once, unless it ran before; return its folder. options: what is recorded; the changes are the trial's."""
-    if "exit_status" not in _record(folder):  # one that was killed has none
+    if not _record(folder).get("complete"):  # one that failed may have met what is mended by now
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         options.changes, options.variables = list(trial.changes), dict(trial.variables)

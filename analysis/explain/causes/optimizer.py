@@ -26,8 +26,13 @@ _REMEDY = {
 
 
 def implementation(case: Case) -> list[Suspicion]:
-    """An optimizer that executes other kernels, or many more of them; it claims the whole phase."""
+    """An optimizer that executes other kernels, or many more of them; it claims the whole phase.
+
+    Not where it works on another type, which has other kernels.
+    """
     chosen = [group for group in ev.groups(case) if group.phase == "optimizer"]
+    if case.same_framework and any(ev.types_differ(case, group) for group in chosen):
+        return []
     count = {side: sum(group.count(side) for group in chosen) for side in SIDES}
     if not all(count.values()) or not _differs(case, chosen, count):
         return []

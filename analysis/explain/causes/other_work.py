@@ -19,6 +19,7 @@ PIECES = "smaller batches"
 _CALL = re.compile(r" \(\d+[^)]*\)$")  # of a module that is called again within one call of the model
 _PIECE = 0.75  # of the other side's operations in a kernel: with less it is a piece of the same work
 _AS_MUCH = 1.1  # times as many operations in all are the same work
+_RESIZED = 1.5  # times as long: more than processes of one program differ by in a layer
 _MOST = 0.5  # of the layers and phases with products and convolutions: one layer's loop may have most kernels
 _CHOOSE = "compare programs that compute the same, or count this as the price of the change"
 
@@ -87,27 +88,58 @@ def _claims(case: Case, group: ev.RowGroup, own: dict[str, set[str]]) -> dict[st
 
 
 def other_layers(case: Case) -> list[Suspicion]:
-    """Layers without a counterpart on the other side, in programs of which most layers have one."""
+    """Layers without a counterpart on the other side, in programs of which most layers have one; and those behind them.
+
+    A layer that is gone, such as pooling, gives those that follow inputs of another size.
+    """
     alone = {"a": _alone(case, "a"), "b": _alone(case, "b")}
     if not case.same_framework or not (alone["a"] or alone["b"]) or len(alone["a"]) + len(alone["b"]) > len(case.matches) / 2:
         return []
     labels = {match.label for matches in alone.values() for match in matches}
-    chosen = [group for group in ev.candidates(case) if group.layer in labels and group.phase != "optimizer"]
+    own = [group for group in ev.candidates(case) if group.layer in labels and group.phase != "optimizer"]
+    behind = [group for group in ev.candidates(case) if group.layer in _behind(case, labels) and _resized(group)]
+    chosen = [*own, *behind]
     claims = ev.merged(ev.whole(group) for group in chosen)
     sides = ev.slower(claims, chosen)
-    if sides is None or not alone[sides[0]]:
+    if sides is None or not (alone[sides[0]] or behind):
         return []
-    slow, fast = sides
-    lacking = f", which {ev.name(case, fast)} lacks"
-    replaced = f"; {ev.name(case, fast)} has {_layers(case, fast, alone[fast])} instead" if alone[fast] else ""
-    title = f"{ev.name(case, slow)} has {_layers(case, slow, alone[slow])}{lacking}{replaced}"
     sentences = [
         f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side))}, {ev.ms(group.time_ns(side))}"
         for group in sorted(chosen, key=lambda group: -abs(group.delta_ns))[:3]
         for side in SIDES
         if group.count(side)
     ]
-    return [Suspicion(LAYERS, title, claims, "high", sentences, _CHOOSE)]
+    return [Suspicion(LAYERS, _of_layers(case, alone, sides, behind), claims, "high", sentences, _CHOOSE)]
+
+
+def _of_layers(case: Case, alone: dict[str, list[Match]], sides: tuple[str, str], behind: list[ev.RowGroup]) -> str:
+    """Return which layers the slow side has or lacks."""
+    slow, fast = sides
+    sized = f": the work of {ev.layers(behind)} behind it is of another size" if behind else ""
+    if not alone[slow]:
+        return f"{ev.name(case, slow)} lacks {_layers(case, fast, alone[fast])}, which {ev.name(case, fast)} has{sized}"
+    replaced = f"; {ev.name(case, fast)} has {_layers(case, fast, alone[fast])} instead" if alone[fast] else ""
+    return f"{ev.name(case, slow)} has {_layers(case, slow, alone[slow])}, which {ev.name(case, fast)} lacks{replaced}{sized}"
+
+
+def _behind(case: Case, labels: set[str]) -> set[str]:
+    """Return the layers that both sides have and that come after the first one of these."""
+    found = set()
+    for side, key in ((case.a, "a"), (case.b, "b")):
+        order = {layer.name: layer.order for layer in side.layers}
+        ranks = {match.label: min((order[name] for name in getattr(match, key)), default=None) for match in case.matches}
+        first = min((rank for label, rank in ranks.items() if label in labels and rank is not None), default=None)
+        found |= {label for label, rank in ranks.items() if first is not None and rank is not None and rank > first}
+    return {match.label for match in case.matches if match.a and match.b and match.label in found}
+
+
+def _resized(group: ev.RowGroup) -> bool:
+    """Return whether both sides execute the same kernels, for times that only other sizes explain; known sizes must differ."""
+    names, problems = ({side: group.executed(side, column) for side in SIDES} for column in ("kernel", "problem"))
+    if group.phase in ("optimizer", "data") or names["a"] != names["b"] or not names["a"]:
+        return False
+    low, high = sorted(group.time_ns(side) for side in SIDES)
+    return high > _RESIZED * low and (problems["a"] != problems["b"] or not problems["a"])
 
 
 def _alone(case: Case, side: str) -> list[Match]:
@@ -119,8 +151,12 @@ def _alone(case: Case, side: str) -> list[Match]:
 
 
 def smaller_batches(case: Case) -> list[Suspicion]:
-    """The same operations in more and smaller kernels, in most layers: a batch that is computed in pieces."""
+    """The same operations in more and smaller kernels, in most layers: a batch that is computed in pieces.
+
+    Another type may need other kernels, and more of them: then the type is the cause.
+    """
     main = [group for group in ev.groups(case) if group.is_layer and all(group.count(side, ev.MAIN) for side in SIDES)]
+    main = [group for group in main if not ev.types_differ(case, group)]
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in main if _in_pieces(group, slow, fast)]
         if not case.same_framework or not chosen or len(chosen) < _MOST * len(main):

@@ -242,3 +242,16 @@ def test_sources_are_read_from_the_run_folder_only(tmp_path):
     files = [{"path": "train.py", "file": "0.py"}, {"path": "evil.py", "file": "../secret.py"}, "odd"]
     (tmp_path / "sources/index.json").write_text(json.dumps({"main": "train.py", "files": files}))
     assert Run(tmp_path).sources() == ("train.py", {"train.py": "print()\n"})
+
+
+def test_a_change_of_the_optimizer_does_not_make_the_step_wait_for_input():
+    before, after = "optimizer = Adam(1e-3)\n", "optimizer = SGD(1e-2)\n"
+    found = pair(made("a", SCRIPT + before), made("b", SCRIPT + after))
+    found.changes = changed_lines.changed(found)
+    assert changed_lines.elsewhere(found, "input pipeline")
+    assert not changed_lines.elsewhere(found, "python overhead")
+    assert changed_lines.sentence(found, {"r1": 4_000_000}, "input pipeline") is None
+    assert changed_lines.sentence(found, {"r1": 4_000_000}, "other operators").startswith("The only change of the program: ")
+    both = pair(made("a", SCRIPT + before), made("b", SCRIPT.replace("(x)", "(slow(x))") + after))
+    both.changes = changed_lines.changed(both)
+    assert not changed_lines.elsewhere(both, "input pipeline")

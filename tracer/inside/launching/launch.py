@@ -77,6 +77,7 @@ def _record(command: Sequence[str], options: ProfileOptions, about: Dict[str, An
         "noise": about.get("noise", {}),
         "command": disclosure.command(about["command"], options.full_paths),
         "profiled": disclosure.command(command, options.full_paths),
+        "directory": disclosure.command([os.getcwd()], options.full_paths)[0],
         "variables": disclosure.recorded(dict(os.environ, **options.variables), options.variables, options.full_paths),
         "network": None,
         "model": None,

@@ -191,7 +191,8 @@ class Pass(object):
         if grown * parts.WRITTEN > self._limit:
             files = self._tried("operators", self.adapter.part_operators)
             if not files:
-                return "the process grew by %d MB, for which --max-trace-size is too small" % (grown // 10**6)
+                sizes = (grown // 10**6, grown * parts.WRITTEN // 10**6, self._limit // 10**6)
+                return "the process grew by %d MB, of which up to %d MB of trace can come: --max-trace-size is %d MB" % sizes
             heap.trim()
             self._operator_files += files
             self._resident = None

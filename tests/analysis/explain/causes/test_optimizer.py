@@ -32,3 +32,11 @@ def test_the_same_kernels_and_none_at_all_are_no_cause(make_kernel, make_kernels
     a, b = ([make_kernel("aten::add_", "optimizer", ns, 40.0)] for ns in (60, 160))
     assert suspected(optimizer, make_kernels_case([("(optimizer)", "optimizer", a, b, 5, 50)])) == []
     assert suspected(optimizer, make_kernels_case([("(optimizer)", "optimizer", [], b, 5, 50)])) == []
+
+
+def test_other_kernels_for_another_type_are_no_other_implementation(make_kernel, make_kernels_case, suspected):
+    a, b = (
+        [make_kernel("aten::add_", "optimizer", ns, count, dtype=dtype)]
+        for ns, count, dtype in ((60, 4.0, "f32"), (160, 9.0, "f64"))
+    )
+    assert suspected(optimizer, make_kernels_case([("(optimizer)", "optimizer", a, b, 5, 50)])) == []

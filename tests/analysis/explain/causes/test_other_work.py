@@ -71,6 +71,35 @@ def test_a_layer_that_only_one_side_has(k, make_kernels_case, suspected):
     assert suspected(other_work, made) == [], "where most is not matched, it is the matching that failed"
 
 
+def test_layers_behind_one_that_is_gone_compute_on_another_size(make_kernel, make_kernels_case, suspected):
+    def convolution(ns):
+        return [make_kernel("_MklConv2D", "convolution forward", ns, operator="_MklConv2D")]
+
+    pool = [make_kernel("_MklMaxPool", "pooling", 120, operator="_MklMaxPool")]
+    before = ("conv1", "forward", convolution(300), convolution(460))
+    behind = ("conv3", "forward", convolution(380), convolution(1020))
+    alike = ("conv4", "forward", convolution(300), convolution(310))
+    made = make_kernels_case([before, ("pool2", "forward", pool, []), behind, alike])
+    made.matches[1] = Match(("pool2",), (), 0.0, "missing")
+    made.a.layers[:] = [Layer(name, order) for order, name in enumerate(("conv1", "pool2", "conv3", "conv4"))]
+    made.b.layers[:] = [Layer(name, order) for order, name in enumerate(("conv1", "conv3", "conv4"))]
+    (found,) = suspected(other_work, made)
+    assert found.title == "B lacks pool2, which A has: the work of conv3 behind it is of another size"
+    assert sum(found.claims.values()) == 640 - 120, "what comes before it, and what takes as long, is not its doing"
+    made = make_kernels_case([("pool2", "forward", [], pool), ("conv3", "forward", convolution(1020), convolution(380)), alike])
+    made.matches[0] = Match((), ("pool2",), 0.0, "missing")
+    made.a.layers[:] = [Layer("conv3", 0), Layer("conv4", 1)]
+    made.b.layers[:] = [Layer(name, order) for order, name in enumerate(("pool2", "conv3", "conv4"))]
+    (mirrored,) = suspected(other_work, made)
+    assert mirrored.title == "A lacks pool2, which B has: the work of conv3 behind it is of another size"
+    assert sum(mirrored.claims.values()) == 120 - 640
+    known = [[{**kernel, "problem": "same"} for kernel in side] for side in (convolution(380), convolution(1020))]
+    made = make_kernels_case([before, ("pool2", "forward", pool, []), ("conv3", "forward", *known), alike])
+    made.matches[1] = Match(("pool2",), (), 0.0, "missing")
+    made.b.layers[:] = [layer for layer in made.b.layers if layer.name != "pool2"]
+    assert not any("behind" in one.title for one in suspected(other_work, made)), "of one size by what was recorded"
+
+
 def test_twelve_heads_are_twelve_products(make_kernel, make_kernels_case, suspected):
     whole = {"operator": "aten::mm", "m": 64, "n": 64, "k": 768, "problem": "64x768:768x64"}
     heads = {"operator": "aten::bmm", "m": 64, "n": 64, "k": 64, "problem": "12x64x64:12x64x64"}
@@ -126,6 +155,13 @@ def test_a_batch_in_pieces(make_kernel, make_kernels_case, suspected):
     assert suspected(other_work, make_kernels_case(one)) == [], "one layer is no batch"
     more = product(make_kernel, 240, 12.0, 48)
     assert suspected(other_work, make_kernels_case([("fc1", "forward", [whole], [more])])) == [], "twelve times the work"
+
+
+def test_more_kernels_of_another_type_are_no_batch_in_pieces(make_kernel, make_kernels_case, suspected):
+    """In double precision PyTorch's convolutions are a product for each sample."""
+    whole, pieces = product(make_kernel, 100, 1.0, 48), product(make_kernel, 240, 12.0, 4)
+    rows = [(name, "forward", [{**whole, "dtype": "f32"}], [{**pieces, "dtype": "f64"}]) for name in ("fc1", "fc2")]
+    assert [one.cause for one in suspected(other_work, make_kernels_case(rows))] == []
 
 
 def test_a_layer_that_loops_over_its_samples_hides_no_batch_in_pieces(make_kernel, make_kernels_case, suspected):
