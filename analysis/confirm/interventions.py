@@ -21,7 +21,7 @@ from kernelscope.analysis.explain.causes import (
     threads,
 )
 
-PYTORCH, TENSORFLOW, MXNET, JAX = "pytorch", "tensorflow", "mxnet", "jax"
+PYTORCH, TENSORFLOW, MXNET, JAX, CNTK = "pytorch", "tensorflow", "mxnet", "jax", "cntk"
 GENERAL = "settings"  # the topic of what is tried on every program
 # Changes that note losses or outputs, by which results are compared
 VALUES = {
@@ -56,6 +56,7 @@ _ONE = {
     "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }  # fmt: skip
+_BULK = {"MXNET_EXEC_BULK_EXEC_TRAIN": "1", "MXNET_EXEC_BULK_EXEC_INFERENCE": "1", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "15"}
 _TORCH, _TF, _MX, _JAX = (PYTORCH,), (TENSORFLOW,), (MXNET,), (JAX,)
 _EAGER = ("dispatch", "host-bound", "python", "small kernels", execution.CAUSE, python.CAUSE, launches.CAUSE)
 _FUSION = ("fusion", "unfused elementwise chain", "unfused bias or activation")
@@ -105,12 +106,14 @@ INTERVENTIONS = (
     Intervention("onednn-on", _TF, _ONEDNN, "TF_ENABLE_ONEDNN_OPTS=1", variables={"TF_ENABLE_ONEDNN_OPTS": "1"}),
     Intervention("hybridized", _MX, (*_FUSION, *_EAGER), "net.hybridize(static_alloc=True, static_shape=True)",
                  ("mxnet:hybridized",)),
-    Intervention("bulk-execution", _MX, _DEBUGGING, "MXNET_EXEC_BULK_EXEC_TRAIN=1 MXNET_EXEC_BULK_EXEC_INFERENCE=1",
-                 variables={"MXNET_EXEC_BULK_EXEC_TRAIN": "1", "MXNET_EXEC_BULK_EXEC_INFERENCE": "1"}),
+    Intervention("bulk-execution", _MX, _DEBUGGING, " ".join(f"{name}={value}" for name, value in _BULK.items()),
+                 variables=_BULK),
     Intervention("jit-on", _JAX, _EAGER, "leave jax.disable_jit out", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
     Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
     Intervention("donation", _JAX, ("copies within the device", "extra copies"), "jax.jit(step, donate_argnums=(0,))",
                  ("jax:donated",)),
+    Intervention("no-tracing", (CNTK,), _DEBUGGING, "leave set_computation_network_trace_level and set_checked_mode out",
+                 ("cntk:untraced",)),
     Intervention("one-thread", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _ONE.items()), variables=_ONE),
     Intervention("kept-heap", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _HEAP.items()), variables=_HEAP),
     Intervention("sleeping-threads", (), (GENERAL,), "OMP_WAIT_POLICY=passive", variables={"OMP_WAIT_POLICY": "passive"}),

@@ -113,6 +113,16 @@ def test_changes_of_tensorflow_and_keras(staged: str) -> None:
     assert losses[0] == pytest.approx(9.0), "(4 - 1) squared"
 
 
+@pytest.mark.slow
+def test_changes_of_cntk(staged: str) -> None:
+    """Alone shows the change in CNTK itself, under its Python 3.6: what is set is off, and what asked for it is told."""
+    run = _running("cntk", "changed_cntk.py", staged)
+    assert run() == {"met": [], "asked": [1000, True]}
+    changed = run("cntk:untraced")
+    assert changed["asked"] == [0, False]
+    assert changed["met"] == [["untraced", "set_computation_network_trace_level"], ["untraced", "set_checked_mode"]]
+
+
 def test_of_other_frameworks_nothing_is_changed() -> None:
     patches = Patches()
     changes.apply("torch", ["mxnet:hybridized", "keras:graphs"], patches, lambda name, what: pytest.fail(name))

@@ -11,7 +11,7 @@ MYPY = False  # typing is not imported by every process that starts
 if MYPY:
     from typing import Any, Callable, Sequence
 
-MODULES = {"torch": "pytorch", "tensorflow": "tensorflow", "keras": "keras", "mxnet": "mxnet", "jax": "jax"}
+MODULES = {"torch": "pytorch", "tensorflow": "tensorflow", "keras": "keras", "mxnet": "mxnet", "jax": "jax", "cntk": "cntk"}
 
 
 def apply(imported: str, names: "Sequence[str]", patches: "Any", seen: "Callable[[str, str], None]") -> None:
