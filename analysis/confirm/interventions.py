@@ -64,6 +64,7 @@ _DEBUGGING = ("debugging mode", "execution settings")
 _INPUT = ("input pipeline", input_pipeline.CAUSE)
 _OPTIMIZER = ("optimizer", "optimizer implementation")
 _PRECISION = ("mixed precision", "tensor cores", precision.CAUSE)
+_DOUBLE = ("double precision", precision.CAUSE)
 _THREADS = ("threads", threads.CAUSE, threads.IDLE_CAUSE)
 _ONEDNN = ("oneDNN", "library switched off")
 _SILENT = ("python", "host-bound", python.CAUSE)
@@ -86,6 +87,8 @@ INTERVENTIONS = (
     Intervention("onednn-on", _TORCH, _ONEDNN, "torch.backends.mkldnn.enabled = True", ("pytorch:onednn",)),
     Intervention("loader-workers", _TORCH, _INPUT, "DataLoader(..., num_workers=2, persistent_workers=True)",
                  ("pytorch:workers",)),
+    Intervention("single-precision", _TORCH, _DOUBLE, "leave .double() and torch.float64 out", ("pytorch:single precision",),
+                 results="it computes in single precision"),
     Intervention("bfloat16", _TORCH, _PRECISION, "with torch.autocast(device_type, dtype=torch.bfloat16):", ("pytorch:bfloat16",),
                  results="models compute in bfloat16"),
     Intervention("tf32", _TORCH, ("tensor cores", precision.CAUSE), "torch.backends.cuda.matmul.allow_tf32 = True",
@@ -97,6 +100,8 @@ INTERVENTIONS = (
     Intervention("silent", _TORCH, _SILENT, "", ("pytorch:silent",), bound=True),
     Intervention("no-synchronisation", _TORCH, ("synchronisation", synchronisation.CAUSE), "",
                  ("pytorch:no synchronisation",), bound=True),
+    Intervention("single-precision", _TF, _DOUBLE, "leave set_floatx('float64') out", ("keras:single precision",),
+                 results="it computes in single precision"),
     Intervention("graphs", _TF, _EAGER, "model.compile(..., run_eagerly=False)", ("tensorflow:graphs", "keras:graphs")),
     Intervention("xla", _TF, (*_FUSION, *_EAGER), "model.compile(..., jit_compile=True)",
                  ("tensorflow:compiled", "keras:compiled")),
@@ -110,6 +115,8 @@ INTERVENTIONS = (
                  variables=_BULK),
     Intervention("jit-on", _JAX, _EAGER, "leave jax.disable_jit out", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
     Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
+    Intervention("single-precision", _JAX, _DOUBLE, "leave jax_enable_x64 out", ("jax:single precision",),
+                 {"JAX_ENABLE_X64": "0"}, results="it computes in single precision"),
     Intervention("donation", _JAX, ("copies within the device", "extra copies"), "jax.jit(step, donate_argnums=(0,))",
                  ("jax:donated",)),
     Intervention("no-tracing", (CNTK,), _DEBUGGING, "leave set_computation_network_trace_level and set_checked_mode out",

@@ -2,7 +2,7 @@
 // Tables that are sorted by the buttons in their heads (from large to small, the other way, as they came), filtered by words, grouped
 // with sums, copied as CSV; columns are chosen, and links lead to rows. Of a long table the first rows are shown until asked.
 (() => {
-  const FEW = 15; // rows
+  const FEW = 15, MORE = 500; // rows that are shown at first, and that each click adds
   const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
   const fixed = (value, decimals) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   const significant = (value) => fixed(value, Math.abs(value) < 9.995 ? 2 : Math.abs(value) < 99.95 ? 1 : 0);
@@ -180,16 +180,22 @@
       this.more = document.createElement("button");
       this.more.type = "button";
       this.more.className = "more";
-      this.more.addEventListener("click", () => this.table.setPageSize(this.whole() ? FEW : this.most));
+      this.more.addEventListener("click", () => this.table.setPageSize(this.next()));
       this.view.append(this.more);
     }
 
-    whole() { return this.table.getState().pagination.pageSize > FEW; }
+    size() { return this.table.getState().pagination.pageSize; }
+
+    // how many rows the button shows: some more, or the first ones again
+    next() { return this.count() <= this.size() ? FEW : this.size() < MORE ? MORE : this.size() + MORE; }
+
+    count() { return this.table.getPrePaginationRowModel().rows.length; }
 
     sayMore() {
-      const count = this.table.getPrePaginationRowModel().rows.length;
+      const count = this.count(), next = this.next();
       this.more.hidden = count <= FEW;
-      this.more.textContent = this.whole() ? `Show the first ${FEW} only` : `Show all ${count} rows`;
+      const rows = next < count ? `Show ${next} of ${count} rows` : `Show all ${count} rows`;
+      this.more.textContent = next === FEW ? `Show the first ${FEW} only` : rows;
     }
 
     // What a table offers besides: which columns are shown, and its rows as CSV.

@@ -22,7 +22,8 @@ CHILDREN = Path(__file__).parent / "children"
 CORES = len(os.sched_getaffinity(0))
 PLAIN = {
     "met": [], "last channels": False, "fused": None, "foreach": None, "type": "torch.float32", "checked": True,
-    "forward passes": 2, "deterministic": True, "threads": 1, "onednn": False, "batches": [0.0, 2.0],
+    "forward passes": 2, "deterministic": True, "threads": 1, "onednn": False, "double": ["torch.float64"] * 2,
+    "batches": [0.0, 2.0],
 }  # fmt: skip
 
 
@@ -74,10 +75,11 @@ def test_each_change_does_what_it_says_and_is_noted(changed: Run) -> None:
     expected.update(deterministic=False, threads=CORES, onednn=True)
     assert found == {key: expected.get(key, value) for key, value in PLAIN.items() if key != "met"}
     assert {name for name, _ in noted} == set(named)
-    other = changed("bfloat16", "foreach optimizer", "one batch", "values")
+    other = changed("bfloat16", "foreach optimizer", "one batch", "single precision", "values")
     values = [float(what) for name, what in other["met"] if name == "values"]
     assert other["type"] == "torch.bfloat16"
     assert other["foreach"] is True
+    assert other["double"] == ["torch.float32"] * 2
     assert other["batches"] == [0.0, 0.0]
     assert len(values) == 1
     assert 0.1 < values[0] < 10
@@ -88,11 +90,18 @@ def test_changes_of_jax(staged: str) -> None:
     """Alone shows the changes in JAX itself: what is compiled, what is written over, and that results stay what they are."""
     run = _running("jax", "changed_jax.py", staged)
     plain = run()
-    expected = {"gradients in Python": 2, "written over": False, "jit off": True, "name": "step", "lowered": "Lowered"}
+    expected = {
+        "double": True,
+        "gradients in Python": 2,
+        "written over": False,
+        "jit off": True,
+        "name": "step",
+        "lowered": "Lowered",
+    }
     assert {key: plain[key] for key in expected} == expected
-    changed = run("jax:compiled", "jax:compiled gradients", "jax:donated", "jax:values")
-    assert {name for name, _ in changed["met"]} == {"compiled", "compiled gradients", "donated", "values"}
-    expected.update({"gradients in Python": 0, "written over": True, "jit off": False})
+    changed = run(*(f"jax:{name}" for name in ("compiled", "compiled gradients", "donated", "single precision", "values")))
+    assert {name for name, _ in changed["met"]} == {"compiled", "compiled gradients", "donated", "single precision", "values"}
+    expected.update({"double": False, "gradients in Python": 0, "written over": True, "jit off": False})
     assert {key: changed[key] for key in expected} == expected
     assert changed["loss"] == plain["loss"] == [16.0, 16.0]
     assert changed["last"] == pytest.approx(plain["last"])
@@ -103,8 +112,9 @@ def test_changes_of_jax(staged: str) -> None:
 def test_changes_of_tensorflow_and_keras(staged: str) -> None:
     """Alone shows the changes in Keras itself, and that losses are noted of `fit` and of functions."""
     run = _running("tensorflow", "changed_tensorflow.py", staged)
-    assert run() == {"met": [], "eager": True, "compiled": False, "total": 5.0}
-    changed = run("keras:compiled", "keras:values", "tensorflow:values")
+    assert run() == {"met": [], "eager": True, "compiled": False, "total": 5.0, "type": "float64"}
+    changed = run("keras:compiled", "keras:single precision", "keras:values", "tensorflow:values")
+    assert changed["type"] == "float32"
     assert changed["compiled"]
     assert not changed["eager"]
     assert [float(what) for name, what in changed["met"] if name == "tensorflow:values"] == [5.0]

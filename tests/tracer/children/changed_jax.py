@@ -35,12 +35,15 @@ for _ in range(3):
 jax.config.update("jax_disable_jit", True)
 with jax.disable_jit():
     off = bool(jax.config.jax_disable_jit)
+last = float(value)
+jax.config.update("jax_enable_x64", True)
 print(
     json.dumps(
         {
             "met": met,
             "loss": plain,
-            "last": float(value),
+            "last": last,
+            "double": bool(jax.config.jax_enable_x64),
             "gradients in Python": eager,
             "written over": kept.is_deleted(),
             "jit off": off,

@@ -26,4 +26,6 @@ def squared(value):
 
 
 total = float(squared(tf.constant([1.0, 2.0])))
-print(json.dumps({"met": met, "eager": bool(model.run_eagerly), "compiled": bool(model.jit_compile), "total": total}))
+keras.backend.set_floatx("float64")
+found = {"eager": bool(model.run_eagerly), "compiled": bool(model.jit_compile), "total": total, "type": keras.backend.floatx()}
+print(json.dumps({"met": met, **found}))

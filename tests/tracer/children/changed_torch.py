@@ -55,6 +55,7 @@ print(
             "deterministic": torch.are_deterministic_algorithms_enabled(),
             "threads": torch.get_num_threads(),
             "onednn": torch.backends.mkldnn.enabled,
+            "double": [str(torch.ones(1).double().dtype), str(torch.nn.Linear(1, 1).to(torch.float64).weight.dtype)],
             "batches": [float(x[0, 0, 0, 0]) for x, _ in batches],
         }
     )

@@ -44,17 +44,28 @@ def _traced(jax: Any, values: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(values))
 
 
-def compiled(jax: Any, patches: Patches, seen: Seen) -> None:
-    """Keep jax.jit on, whatever the program says."""
+def _kept_off(jax: Any, patches: Patches, seen: Seen, setting: str) -> None:
+    """Keep a setting off, whatever the program says."""
 
-    def updating(original: Callable[..., None]) -> Callable[..., None]:
+    def make(original: Callable[..., None]) -> Callable[..., None]:
         def update(name: str, value: Any) -> None:
-            off = name == "jax_disable_jit" and value
-            if off:
+            on = name == setting and value
+            if on:
                 seen(name)
-            original(name, False if off else value)
+            original(name, False if on else value)
 
         return update
+
+    patches.wrap(jax.config, "update", make)
+
+
+def single_precision(jax: Any, patches: Patches, seen: Seen) -> None:
+    """Keep double precision off, which JAX has only where it is asked for."""
+    _kept_off(jax, patches, seen, "jax_enable_x64")
+
+
+def compiled(jax: Any, patches: Patches, seen: Seen) -> None:
+    """Keep jax.jit on, whatever the program says."""
 
     def disabling(original: Callable[[bool], Any]) -> Callable[..., Any]:
         def disable_jit(disable: bool = True) -> Any:
@@ -64,7 +75,7 @@ def compiled(jax: Any, patches: Patches, seen: Seen) -> None:
 
         return disable_jit
 
-    patches.wrap(jax.config, "update", updating)
+    _kept_off(jax, patches, seen, "jax_disable_jit")
     patches.wrap(jax, "disable_jit", disabling)
 
 
@@ -154,4 +165,10 @@ def _number(jax: Any, leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and leaf.ndim == 0 and jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating)
 
 
-CHANGES = {"compiled": compiled, "compiled gradients": compiled_gradients, "donated": donated, "values": values}
+CHANGES = {
+    "compiled": compiled,
+    "compiled gradients": compiled_gradients,
+    "donated": donated,
+    "single precision": single_precision,
+    "values": values,
+}

@@ -30,6 +30,26 @@ def compiled(keras: Any, patches: Patches, seen: Seen) -> None:
     _compile(keras, patches, seen, run_eagerly=False, jit_compile=True)
 
 
+def single_precision(keras: Any, patches: Patches, seen: Seen) -> None:
+    """Keep models in single precision, whatever policy or type the program sets."""
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def set_(value: Any) -> None:
+            double = getattr(value, "name", value) == "float64"
+            if double:
+                seen("float64")
+            original("float32" if double else value)
+
+        return set_
+
+    for owner, name in (
+        (keras.backend, "set_floatx"), (keras.config, "set_floatx"), (keras.mixed_precision, "set_global_policy"),
+        (keras.config, "set_dtype_policy"),
+    ):  # fmt: skip
+        if hasattr(owner, name):
+            patches.wrap(owner, name, make)
+
+
 def values(keras: Any, patches: Patches, seen: Seen) -> None:
     """Note the first losses of `fit`, as it tells them to callbacks: means since the epoch began."""
     noted: List[int] = []
@@ -52,4 +72,4 @@ def values(keras: Any, patches: Patches, seen: Seen) -> None:
     patches.wrap(keras.Model, "fit", make)
 
 
-CHANGES = {"graphs": graphs, "compiled": compiled, "values": values}
+CHANGES = {"graphs": graphs, "compiled": compiled, "single precision": single_precision, "values": values}

@@ -84,6 +84,34 @@ def bfloat16(torch: Any, patches: Patches, seen: Seen) -> None:
     _models(torch, patches, outermost)
 
 
+def single_precision(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Let what the program makes double precision be single precision."""
+
+    def floats(original: Callable[..., Any]) -> Callable[..., Any]:
+        def double(self: Any, *arguments: Any, **named: Any) -> Any:
+            seen("%s.double" % type(self).__name__)
+            return self.float(*arguments, **named)
+
+        return double
+
+    def single(value: Any) -> Any:
+        if value is torch.float64:
+            seen("torch.float64")
+            return torch.float32
+        return value
+
+    def converted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            return original(*map(single, arguments), **{name: single(value) for name, value in named.items()})
+
+        return call
+
+    for owner in (torch.nn.Module, torch.Tensor):
+        patches.wrap(owner, "double", floats)
+        patches.wrap(owner, "to", converted)
+    patches.wrap(torch, "set_default_dtype", converted)
+
+
 def inference_mode(torch: Any, patches: Patches, seen: Seen) -> None:
     """Call models that take no gradients in inference mode, which keeps no versions of tensors."""
 
@@ -259,6 +287,7 @@ CHANGES = {
     "foreach optimizer": foreach_optimizer,
     "compiled": compiled,
     "bfloat16": bfloat16,
+    "single precision": single_precision,
     "inference mode": inference_mode,
     "tf32": tf32,
     "cudnn benchmark": cudnn_benchmark,
