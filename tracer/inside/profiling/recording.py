@@ -11,7 +11,6 @@ profile by line; limit: bytes that may be held, in memory and on the disk; sourc
 changes: names of what is changed of the program (see tracer.inside.changes); end: whether the program ends with the last pass.
 """
 
-import _thread
 import atexit
 import json
 import os
@@ -185,11 +184,18 @@ class Recording(object):
             self.note("change", text)
 
     def _leave(self) -> None:
-        """End the program: nothing of it is wanted any more. Its own handlers run."""
+        """End the program: nothing of it is wanted any more.
+
+        Not by its own way out: there threads of frameworks that call Python can wait for the interpreter for ever.
+        """
         self._leaving = False
-        if threading.current_thread() is threading.main_thread():
-            raise SystemExit(0)
-        _thread.interrupt_main()
+        self.finish("the last pass ended")
+        processes = sys.modules.get("multiprocessing")
+        for process in processes.active_children() if processes else ():  # such as those of a loader
+            self._guarded(process.terminate)
+        for stream in (sys.stdout, sys.stderr):
+            self._guarded(stream.flush)
+        os._exit(0)
 
     def _exiting(self, leave: Callable[[int], Any]) -> Callable[[int], None]:
         def leaving(status: int) -> None:
