@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import catalogue
+import numpy as np
 import recording
 from matplotlib.figure import Figure
 
@@ -108,7 +109,7 @@ def _program(name: str, output: Path, rounds: str) -> Result:
 
 
 def _confirmed(place: Path, *words: str) -> Result:
-    said: Result = json.loads(_call(place, *words, "--format", "json"))
+    said: Result = json.loads(_call(place, words[0], "--format", "json", *words[1:]))
     return dict(said.get("confirmed", said))
 
 
@@ -119,7 +120,8 @@ def _nothing(name: str, output: Path, rounds: str) -> Result:
     several = [Intervention(f"nothing-{n}", (), (), "", variables={"KERNELSCOPE_NOTHING": str(n)}) for n in range(_TRIES)]
     sides = [Trial(UNCHANGED), *(Trial(one.name, (), one.variables) for one in several)]
     os.chdir(folder)
-    found = trials.rounds(record["profiled"], sides, int(rounds), folder / "nothing", ProfileOptions(), lambda _: None)
+    command = [str(Path(part).expanduser()) for part in record["profiled"]]
+    found = trials.rounds(command, sides, int(rounds), folder / "nothing", ProfileOptions(), lambda _: None)
     runs = {side: [read(path) for path in paths] for side, paths in found.items()}
     return {"framework": record["framework"], "findings": [], "tried": tried([Candidate(one) for one in several], runs)}
 
@@ -170,7 +172,8 @@ def calibration(verdicts: Sequence[dict[str, Any]], style: Style) -> Figure:
             axes.scatter(claimed, seen, s=22, marker="osD^"[place], color=PALETTE[place], label=f"{verdict} ({len(mine)})")
         most = max((one["claimed_ns"] for one in verdicts), default=1) / 1e6
         for share, said, line in ((1.0, "as claimed", "-"), (0.5, "half of it", "--")):
-            axes.plot([0.05, most], [0.05 * share, most * share], color=style.faint, linestyle=line, label=said)
+            claimed = np.geomspace(0.05, most, 100)
+            axes.plot(claimed, claimed * share, color=style.faint, linestyle=line, label=said)
         axes.set(xscale="log", xlabel="claimed, ms a step", ylabel="seen, ms a step", title="Findings that were tried")
         axes.set_yscale("symlog", linthresh=0.1)
         for axis in (axes.xaxis, axes.yaxis):
@@ -190,7 +193,6 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("out/confirm"), metavar="DIR", help="where recordings are kept")
     options = parser.parse_args()
     output = options.output.resolve()
-    verdicts: list[str] = []
     for kind in options.kind or KINDS:
         print(f"\n{kind}", flush=True)
         (output / kind).mkdir(parents=True, exist_ok=True)
@@ -203,11 +205,11 @@ def main() -> int:
                 print(f"| {name} | not tried: {error} |", flush=True)
                 continue
             print("\n".join(judge(kind, name, said)), flush=True)
-            verdicts += kept.lines(said, kept.EXPLANATION if kind in ("plants", "scripts") else kept.ADVICE)
-    if verdicts:
-        with (output / "verdicts.jsonl").open("a", encoding="utf8") as out:
-            out.write("".join(line + "\n" for line in verdicts))
-    every = kept.read((output / "verdicts.jsonl").read_text(encoding="utf8")) if (output / "verdicts.jsonl").is_file() else []
+            lines = kept.lines(said, kept.EXPLANATION if kind in ("plants", "scripts") else kept.ADVICE)
+            (output / kind / f"{name.replace(' ', '-')}.jsonl").write_text(
+                "".join(line + "\n" for line in lines), encoding="utf8"
+            )
+    every = kept.read("".join(path.read_text(encoding="utf8") for path in sorted(output.glob("*/*.jsonl"))))
     for row in kept.summary(every):
         topic = f"{row['topic']}, {row['confidence'] or 'no confidence'}"
         print(f"{row['source']}: {topic}: {row[CONFIRMED]} of {row['tried']} confirmed")
