@@ -20,6 +20,9 @@ VERDICTS = (CONFIRMED, PARTLY, UNSEEN, WORSE)  # of what gave steps
 FAILED, NOT_MET = "could not be tried", "nothing to change"
 _HALF = 0.5  # of what was claimed: less is a part of it
 _LOOSE = 1e-3  # of a value: by so much losses of equal programs may differ, as sums are taken in another order
+# Of the spread that differences of any two rounds have: at least so much is left when they are of the same round. In four rounds
+# differences are often more alike than that by chance: without this, one of 15 changes that do nothing was confirmed
+_PAIRED = 0.25
 _SPREAD = 3.0  # times that of the unchanged program's runs
 _VARIES = 0.05  # of a value: an unchanged program that varies by more tells nothing about others
 
@@ -48,9 +51,10 @@ def seen(base: Rounds, trials: Mapping[str, Rounds]) -> dict[str, Seen]:
 
 
 def _paired(base: Rounds, rounds: Rounds) -> tuple[int, tuple[int, int], float]:
-    saved = np.asarray(base, dtype=float) - np.asarray(rounds, dtype=float)
-    count = len(saved)
-    mean, error = float(saved.mean()), float(saved.std(ddof=1)) / count**0.5
+    before, after = np.asarray(base, dtype=float), np.asarray(rounds, dtype=float)
+    saved, count = before - after, len(before)
+    apart = float(np.hypot(before.std(ddof=1), after.std(ddof=1)))  # the spread of differences of any two rounds
+    mean, error = float(saved.mean()), max(float(saved.std(ddof=1)), _PAIRED * apart) / count**0.5
     if not error:
         return round(mean), (round(mean), round(mean)), 0.0 if mean else 1.0
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * error
