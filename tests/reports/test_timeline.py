@@ -205,7 +205,7 @@ def test_keys_words_and_clicks_lead_to_events_and_rows(driven, made):
     assert ends(close) == pytest.approx([begin, begin + 5 * lasted], rel=1e-6)
     assert "conv2" in details
     assert "backward" in details
-    assert f"lasts{lasted} ns" in details
+    assert f"({lasted:,} ns)" in details
     assert nowhere == "nowhere", "an event's details do not take the reader away"
     assert row.startswith("conv2backward")
     assert tip == "conv2 · backward · layer"
