@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from kernelscope.reports import content, units
@@ -103,6 +104,17 @@ def title(result: Result) -> str:
     """Return what is explained: B against A."""
     a, b = names(result)
     return f"{b} against {a}"
+
+
+def recordings(result: Result) -> list[str]:
+    """Return of each side the file and the device that it is of; of others than captures, which have names, what is explained."""
+    sides = [result[side] for side in SIDES]
+    if "hidden" not in result or not all(side.get("path") for side in sides):
+        return [title(result)]
+    return [
+        f"{name}: {PurePath(str(side['path'])).name}" + (f" on {side['hardware']}" if side.get("hardware") else "")
+        for name, side in zip(names(result), sides, strict=True)
+    ]
 
 
 def answer(result: Result) -> str:

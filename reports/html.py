@@ -127,7 +127,7 @@ def _explanation(result: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "title": explanation.title(result),
         "headline": explanation.answer(result),
-        "work": " \u00b7 ".join([*known, explanation.title(result)]),
+        "work": " \u00b7 ".join([*known, *explanation.recordings(result)]),
         "explanations": _explained([result]),
         "kernelscope": importlib.metadata.version("kernelscope"),
         "reading": content.EXPLAINED_READING,
@@ -157,7 +157,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]])
     return {
         "title": " · ".join(entry["name"] for entry in record["sources"]),
         "headline": captures.headline(record, breakdowns),
-        "work": "a capture that was imported",
+        "work": f"a capture that was imported: {', '.join(entry['name'] for entry in record['sources'])}",
         "chart": _chart_of_rows(shown) if shown is not None else None,
         "facts": sections.capture_facts(captures.facts(record, breakdowns)),
         "findings": [*captures.findings(record), *captures.not_shown(breakdowns)],

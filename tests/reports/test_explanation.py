@@ -329,3 +329,10 @@ def test_a_comparison_shows_the_slowest_in_full_and_the_others_in_a_line(explain
     assert 'href="#why-2"' in top
     assert 'id="why-2"' in text
     assert "#### cntk is slower than tensorflow" in comparison_tables.comparison_markdown(result)
+
+
+def test_of_captures_the_page_says_which_file_each_side_is(explained):
+    assert explanation.recordings(explained) == ["cntk against tensorflow"]
+    sides = {key: {**explained[key], "name": key.upper(), "path": f"/home/x/{key}.json.gz"} for key in ("a", "b")}
+    sides["b"]["hardware"] = "NVIDIA H100"
+    assert explanation.recordings({**explained, **sides, "hidden": None}) == ["A: a.json.gz", "B: b.json.gz on NVIDIA H100"]
