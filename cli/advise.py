@@ -28,8 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read the recording, and print what to do about it; with --confirm try that."""
     path = Path(arguments.path)
-    if arguments.confirm:
-        confirm.checked(arguments)
+    confirm.checked(arguments, arguments.confirm)
     program = confirm.program_of(arguments, path) if arguments.confirm else None
     result = advise.advise(path, steps_options.request(arguments))
     said = sharing.shareable(result, arguments.full_paths)

@@ -70,8 +70,10 @@ def trial_options(parser: argparse.ArgumentParser) -> None:
         help="of trials: this change, whatever was found (repeatable): " + ", ".join(interventions.known()))  # fmt: skip
 
 
-def checked(arguments: argparse.Namespace) -> None:
-    """Raise UsageError where the options of trials are wrong: before anything is recorded."""
+def checked(arguments: argparse.Namespace, trying: bool = True) -> None:
+    """Raise UsageError where the options of trials are wrong: before anything is recorded. trying: whether anything is tried."""
+    if not trying and (arguments.only or (arguments.rounds, arguments.budget) != (ROUNDS, BUDGET_S)):
+        raise UsageError("--rounds, --budget and --only are of trials: add --confirm")
     if arguments.rounds < 3:
         raise UsageError(f"--rounds {arguments.rounds}: at least 3")
     unknown = [name for name in arguments.only if name not in interventions.known()]

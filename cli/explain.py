@@ -57,8 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read both sides, explain their difference, print it and write the report."""
-    if arguments.confirm:
-        confirm.checked(arguments)
+    confirm.checked(arguments, arguments.confirm)
     paths = _scripts(arguments) or _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
     found = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force, steps_options.request(arguments))

@@ -137,6 +137,9 @@ def test_what_cannot_be_tried_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert "no such change; there are compiled-model" in capsys.readouterr().err
     assert main(["confirm", "--rounds", "2", str(tmp_path)]) == 2
     assert "--rounds 2: at least 3" in capsys.readouterr().err
+    for command in (["advise", str(tmp_path)], ["explain", str(tmp_path), str(tmp_path)]):
+        assert main([*command, "--rounds", "4"]) == 2
+        assert "--rounds, --budget and --only are of trials: add --confirm" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path / "none.py")]) == 2
     assert "no such script" in capsys.readouterr().err
 
