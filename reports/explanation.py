@@ -18,7 +18,7 @@ Result = Mapping[str, Any]
 
 INSTRUMENTATION = content.INSTRUMENTATION
 UNEXPLAINED = "not explained"
-_OFFSET = 1.5  # times the difference: percentages of it tell nothing where a cause is larger than that
+_OFFSET = 2.0  # times the difference: percentages of it tell nothing where a cause is larger than that
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
 _CHANGES = 3  # of the program, that are said where no cause is named

@@ -284,8 +284,8 @@ def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
     gains = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns < 0]
     losses = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns > 0]
     return (
-        f"two movements hide each other: {words.ms(-down)} {case.per} are won in {case.b.name} ({words.listed(gains)}) "
-        f"and {words.ms(up)} are lost ({words.listed(losses)})"
+        f"{case.b.name} gains {words.ms(-down)} {case.per} ({words.listed(gains)}) and loses {words.ms(up)} "
+        f"({words.listed(losses)}): one hides the other"
     )
 
 
