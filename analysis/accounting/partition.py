@@ -21,7 +21,6 @@ the finest cells; coarser tables add those integers up. A capture without steps 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution.launches import without_details
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import filled, is_null, taken, translated
@@ -45,7 +45,6 @@ KEYS = (
     "layer", "phase", "kind", "cause", "kernel", "library", "operator", "range", "problem", "layout", "algorithm", "dtype",
     "m", "n", "k", "transpose", "method",
 )  # fmt: skip
-_ARGUMENTS = re.compile(r", (?:seq|op_id|sizes|input_op_ids) = .*$", re.DOTALL)
 _INTEGER_KEYS = ("m", "n", "k")
 
 # Host causes, as `cause` names them; those of API calls are in analysis.attribution.calls
@@ -133,7 +132,7 @@ def partition(trace: Trace) -> Partition:
     It is made once and kept with the trace. Raises EvidenceError when there is nothing on a timeline.
     """
     if "partition" not in trace.derived:
-        trace.derived["partition"] = _partitioned(device_steps.assigned(trace))
+        trace.derived["partition"] = _partitioned(_labelled(device_steps.assigned(trace)))
     result: Partition = trace.derived["partition"]
     return result
 
@@ -170,9 +169,19 @@ def _partitioned(trace: Trace) -> Partition:
     return Partition(cells[inside].reset_index(drop=True), step_ns, steps, totals, cells[~inside].reset_index(drop=True))
 
 
+def range_labels(names: pd.Series) -> pd.Series:
+    """Return names of ranges without what is of one call only."""
+    return translated(names, without_details)
+
+
+def _labelled(trace: Trace) -> Trace:
+    """Return the trace with the names of ranges as cells have them."""
+    return replace(trace, ranges=trace.ranges.assign(name=range_labels(trace.ranges["name"])))
+
+
 def executions(trace: Trace) -> tuple[pd.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return of each row of kernels the KEYS of the cell that counts it, how many executions it stands for, and their ns."""
-    activity = _kernels(device_steps.assigned(trace))
+    activity = _kernels(_labelled(device_steps.assigned(trace)))
     assert activity.work is not None
     return activity.keys.reindex(columns=KEYS), activity.work.count, activity.work.duration
 
@@ -380,14 +389,9 @@ def _kernels(trace: Trace) -> _Activity:
     return _device_work(trace, table, KERNEL, keys)
 
 
-def range_labels(names: pd.Series) -> pd.Series:
-    """Return names of ranges without the arguments of one call, which PyTorch's emit_nvtx adds to an operator's name."""
-    return translated(names, lambda name: _ARGUMENTS.sub("", name))
-
-
 def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
     """Return the name of the range in which each row of device work was launched."""
-    return taken(range_labels(trace.ranges["name"]), table["range_id"].to_numpy(np.int64, na_value=-1))
+    return taken(trace.ranges["name"], table["range_id"].to_numpy(np.int64, na_value=-1))
 
 
 def _graphs(trace: Trace) -> _Activity:
@@ -445,14 +449,14 @@ def _flat_within(
 ) -> tuple[_Activity, pd.Categorical]:
     """Return as _flat does, and for each row the innermost range open on its thread when the first of its pieces begins."""
     if rows.empty:
-        return _flat(rows, level, keys), taken(range_labels(ranges["name"]), np.empty(0, dtype=np.int64))
+        return _flat(rows, level, keys), taken(ranges["name"], np.empty(0, dtype=np.int64))
     with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
         making = beside.submit(Stacks, *intervals.spans(ranges))
         activity = _flat(rows, level, keys, chosen)
         stacks = making.result()
     first = np.full(len(rows), -1, dtype=np.int64)
     first[activity.row[::-1]] = activity.start[::-1]
-    return activity, taken(range_labels(ranges["name"]), stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
+    return activity, taken(ranges["name"], stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
 
 
 def _calls(trace: Trace) -> _Activity:
@@ -488,13 +492,7 @@ def _ranges(trace: Trace) -> _Activity:
         unnamed = phases & ~rows["phase"].isin(["forward", "backward", "optimizer", "data"]).to_numpy()
         cause = cause.astype("string").mask(unnamed, DISPATCH).astype("category")
     method = _either(np.ones(len(rows), dtype=np.bool_), "launch range", "none")
-    columns = {
-        "cause": cause,
-        "layer": rows["layer"],
-        "phase": rows["phase"],
-        "range": range_labels(rows["name"]),
-        "method": method,
-    }
+    columns = {"cause": cause, "layer": rows["layer"], "phase": rows["phase"], "range": rows["name"], "method": method}
     return _flat(rows, RANGE, pd.DataFrame(columns))
 
 

@@ -96,7 +96,7 @@ def _calls(subject: Subject) -> list[dict[str, Any]]:
     """Return the calls of the device's interface that the host was in for a good part of a recording, the longest first."""
     first, last = subject.trace.extent() or (0, 0)
     window = np.array([first], dtype=np.int64), np.array([last], dtype=np.int64)
-    calls = subject.trace.calls.sort_values("start_ns")
+    calls = subject.trace.calls
     times = {}
     for name, mine in calls.groupby(calls["name"].astype("string")):  # threads wait side by side
         gaps_start, gaps_end = intervals.uncovered(*intervals.edges(mine), *window)

@@ -35,6 +35,7 @@ _OPERATOR_RANGE = re.compile(
     r"([A-Za-z_]\w*(?:::\w+)+|\w+Backward\d*|\w+(?=, (?:seq|op_id|sizes) = ))(?:, \w+ = .*)?$",
     re.DOTALL,
 )
+_DETAILS = re.compile(r",\s*(?:seq|op_id|sizes|input_op_ids) = .*", re.DOTALL)
 _PYPROF_RANGE = re.compile(r"^\{'mod': '[\w.]+', 'op': '(\w+)'")
 _PHASE_NAMES = {
     "forward": "forward", "forward pass": "forward", "forward_pass": "forward", "fwd": "forward",
@@ -42,6 +43,11 @@ _PHASE_NAMES = {
     "optimizer": "optimizer", "optimizer step": "optimizer", "optimizer_step": "optimizer", "optimizer.step": "optimizer",
     "data": "data", "data loading": "data", "data_loading": "data", "dataloader": "data",
 }  # fmt: skip
+
+
+def without_details(name: str) -> str:
+    """Return a range's name without what PyTorch's emit_nvtx appends of each call: `, seq = N` and the like."""
+    return _DETAILS.sub("", name)
 
 
 def relate(trace: Trace) -> None:

@@ -61,7 +61,7 @@ _TORCH, _TF, _MX, _JAX = (PYTORCH,), (TENSORFLOW,), (MXNET,), (JAX,)
 _EAGER = ("dispatch", "host-bound", "python", "small kernels", execution.CAUSE, python.CAUSE, launches.CAUSE)
 _FUSION = ("fusion", "unfused elementwise chain", "unfused bias or activation")
 _DEBUGGING = ("debugging mode", "execution settings")
-_INPUT = ("input pipeline", input_pipeline.CAUSE)
+_INPUT = (input_pipeline.CAUSE,)  # advice has the same topic
 _OPTIMIZER = ("optimizer", "optimizer implementation")
 _PRECISION = ("mixed precision", "tensor cores", precision.CAUSE)
 _DOUBLE = ("double precision", precision.CAUSE)
@@ -98,7 +98,7 @@ INTERVENTIONS = (
     Intervention("one-batch", _TORCH, (*_INPUT, "loop over samples"), "", ("pytorch:one batch",),
                  results="every step gets the same batch", bound=True),
     Intervention("silent", _TORCH, _SILENT, "", ("pytorch:silent",), bound=True),
-    Intervention("no-synchronisation", _TORCH, ("synchronisation", synchronisation.CAUSE), "",
+    Intervention("no-synchronisation", _TORCH, (synchronisation.CAUSE,), "",
                  ("pytorch:no synchronisation",), bound=True),
     Intervention("single-precision", _TF, _DOUBLE, "leave set_floatx('float64') out", ("keras:single precision",),
                  results="it computes in single precision"),

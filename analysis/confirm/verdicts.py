@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 CONFIDENCE = 0.95
 CONFIRMED, PARTLY, UNSEEN, WORSE = "confirmed", "partly", "no effect seen", "made worse"
@@ -51,6 +50,8 @@ def seen(base: Rounds, trials: Mapping[str, Rounds]) -> dict[str, Seen]:
 
 
 def _paired(base: Rounds, rounds: Rounds) -> tuple[int, tuple[int, int], float]:
+    from scipy import stats  # slow to import, and needed here only: reports know the words of verdicts
+
     before, after = np.asarray(base, dtype=float), np.asarray(rounds, dtype=float)
     saved, count = before - after, len(before)
     apart = float(np.hypot(before.std(ddof=1), after.std(ddof=1)))  # the spread of differences of any two rounds

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.attribution.launches import without_details
 from kernelscope.analysis.explain import problems
 from kernelscope.analysis.explain.model import Layer
 from kernelscope.analysis.explain.problems import Problem, Shape
@@ -24,7 +25,6 @@ from kernelscope.analysis.trace import Trace
 # Kinds that move data about inside of a layer and do not make its type, unless there is nothing else
 _AUXILIARY = {"layout", "copy", "cast", "random", "unknown", "communication", "optimizer"}
 _NUMBERED = re.compile(r"(?i)\b((?:\w*step|iter(?:ation)?|batch|epoch)s?)[ _#:=]*\d+\b")
-_DETAILS = re.compile(r",\s*(?:seq|op_id|sizes|input_op_ids) = .*", re.DOTALL)
 _CALL = re.compile(r" \(\d+\)$")  # of a module that is called again within one call of the model
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LONGEST_RANGE = 20_000  # letters of a range's text that are looked at
@@ -101,7 +101,7 @@ def range_label(text: str) -> str | None:
         return None
     if text.startswith("{'"):
         return _pyprof(text)
-    plain = _ADDRESS.sub("", _DETAILS.sub("", text))
+    plain = _ADDRESS.sub("", without_details(text))
     return _NUMBERED.sub(r"\1", plain).strip() or None
 
 

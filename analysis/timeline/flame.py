@@ -13,7 +13,6 @@ Graph, CACM 59(6), 2016). All numbers are integer ns, and a node's children and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.breakdowns import kind_labels
 from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution import host_lines
+from kernelscope.analysis.attribution.launches import without_details
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.stacks import Stacks
@@ -35,7 +35,6 @@ THREADS = 8  # host threads that get a tree, the busiest ones
 FRAMES = ("whole", "step", "phase", "layer", "range", "function", "line", "operator", "call", "kernel", "cause", "rest")
 UNKNOWN_LAUNCH = "(launch not recorded)"
 # what PyTorch's emit_nvtx appends to an operator's name: it would make every call a frame of its own
-_DETAILS = re.compile(r",\s*(?:seq|op_id|sizes|input_op_ids) = .*", re.DOTALL)
 
 Int = npt.NDArray[np.int64]
 
@@ -77,7 +76,7 @@ class _FrameNames:
 
     def code(self, frame: str, text: str) -> int:
         """Return the code of one frame."""
-        text = _DETAILS.sub("", text) if frame == "range" else text
+        text = without_details(text) if frame == "range" else text
         return self._numbers.setdefault(text, len(self._numbers)) * len(FRAMES) + FRAMES.index(frame)
 
     def codes(self, frame: str, values: pd.Series) -> Int:

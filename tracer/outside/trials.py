@@ -60,9 +60,9 @@ def rounds(
             said(f"round {number + 1} of {count}: {trial.name}{estimate}")
             wanted = ProfileOptions(
                 steps=options.steps, warmup=options.warmup, mode=options.mode, full_paths=options.full_paths, sources=False,
-                passes=("clean",), end=True,
+                passes=("clean",), changes=trial.changes, variables=trial.variables, end=True,
             )  # fmt: skip
-            found[trial.name].append(_one(command, trial, folder / TRIALS / trial.name / str(number + 1), wanted))
+            found[trial.name].append(_one(command, trial.name, folder / TRIALS / trial.name / str(number + 1), wanted))
             done += 1
         left = [trial for trial in left if _record(found[trial.name][-1]).get("complete")]
     return found
@@ -113,7 +113,8 @@ def _session(
 
 def whole(command: Sequence[str], trial: Trial, folder: Path, options: ProfileOptions) -> Path:
     """Record all passes of a command with these changes; return the run folder."""
-    return _one(command, trial, folder / KEPT, ProfileOptions(mode=options.mode, full_paths=options.full_paths))
+    wanted = ProfileOptions(mode=options.mode, full_paths=options.full_paths, changes=trial.changes, variables=trial.variables)
+    return _one(command, trial.name, folder / KEPT, wanted)
 
 
 def whole_workload(record: Mapping[str, Any], path: Path, trial: Trial, folder: Path, said: Callable[[str], None]) -> Path:
@@ -133,14 +134,13 @@ def _begin(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> Non
         (folder / SET).write_text(json.dumps(wanted), encoding="utf8")
 
 
-def _one(command: Sequence[str], trial: Trial, folder: Path, options: ProfileOptions) -> Path:
-    """Run a trial once, unless it ran before; return its folder. options: what is recorded; the changes are the trial's."""
+def _one(command: Sequence[str], name: str, folder: Path, options: ProfileOptions) -> Path:
+    """Run a command once with these options, unless it ran before; return its folder. name: what the run is called."""
     if not _record(folder).get("complete"):  # one that failed may have met what is mended by now
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        options.changes, options.variables = list(trial.changes), dict(trial.variables)
         with profile.output_into(folder / LOG_FILE):
-            profile.profile(command, options, folder, trial.name, sys.argv, once=True)
+            profile.profile(command, options, folder, name, sys.argv, once=True)
     return folder
 
 

@@ -97,7 +97,8 @@ def other_layers(case: Case) -> list[Suspicion]:
         return []
     labels = {match.label for matches in alone.values() for match in matches}
     own = [group for group in ev.candidates(case) if group.layer in labels and group.phase != "optimizer"]
-    behind = [group for group in ev.candidates(case) if group.layer in _behind(case, labels) and _resized(group)]
+    following = _behind(case, labels)
+    behind = [group for group in ev.candidates(case) if group.layer in following and _resized(group)]
     chosen = [*own, *behind]
     claims = ev.merged(ev.whole(group) for group in chosen)
     sides = ev.slower(claims, chosen)
