@@ -82,12 +82,16 @@ def _device(device: Mapping[str, Any], active: Mapping[str, Any] | None) -> str:
     return f"{named}: {ran}" + (f", busy {units.duration(busy)}" if busy is not None else "")
 
 
+def warnings(record: Record) -> list[str]:
+    """Return what must be known before any table is read."""
+    return [str(line) for line in record["info"].get("warnings", [])]
+
+
 def findings(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return sections of (name, sentence): warnings, what is odd, what is missing, what to know."""
+    """Return sections of (name, sentence): what is odd, what is missing, what to know."""
     info = record["info"]
     odd = [(name, units.count(count)) for name, count in sorted(record["diagnostics"].items()) if count]
     sections = [
-        ("Warnings", [("", str(line)) for line in info.get("warnings", [])]),
         ("What is odd in the capture", odd),
         ("What the capture does not hold", [(str(name), str(reason)) for name, reason in info.get("unavailable", {}).items()]),
         ("To know", [("", str(line)) for line in info.get("notes", [])]),
@@ -116,12 +120,16 @@ def title(table: Mapping[str, Any]) -> str:
 
 
 def shown(breakdowns: Envelopes) -> list[Mapping[str, Any]]:
-    """Return the breakdowns that the capture allows, those that say most first."""
-    there = [part for part in breakdowns if part["rows"]]
+    """Return the breakdowns that the capture allows and that tell something, those that say most first."""
+    there = [part for part in breakdowns if part["rows"] and (part["coverage"] > 0 or part["by"] == "kernel")]
     return sorted(there, key=lambda part: _ORDER.index(part["by"]) if part["by"] in _ORDER else len(_ORDER))
 
 
 def not_shown(breakdowns: Envelopes) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return a section with the breakdowns that the capture does not allow, and why; nothing when it allows all."""
-    missing = [(f"by {part['by']}", str(part["unavailable"])) for part in breakdowns if part.get("unavailable")]
+    reasons: dict[str, list[str]] = {}
+    for part in breakdowns:
+        if part.get("unavailable"):
+            reasons.setdefault(str(part["unavailable"]), []).append(str(part["by"]))
+    missing = [(f"by {', '.join(names)}", reason) for reason, names in reasons.items()]
     return [("Breakdowns that the capture does not allow", missing)] if missing else []

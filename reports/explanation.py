@@ -79,9 +79,10 @@ class RankedCause:
 
 
 def scale(result: Result) -> Scale:
-    """Return the unit that suits the longer step, with as many decimals as the difference needs."""
+    """Return the unit that suits the longer step, with as many decimals as the difference, or its interval, needs."""
     steps = [result[side].get("step_ns") for side in SIDES]
-    delta = abs(int(result["wall_delta_ns"]))
+    low, high = result.get("wall_interval_ns") or (0, 0)
+    delta = max(abs(int(result["wall_delta_ns"])), (high - low) // 2)
     unit = units.common_unit([max((step for step in steps if step), default=delta)])
     if unit == "ns":
         return Scale(unit, 0)
@@ -194,7 +195,7 @@ def warnings(result: Result) -> list[str]:
         found.append(f"changed in the program: {'; '.join(row['words'] for row in result['changes'][:_CHANGES])}{more}")
     if result.get("abstained"):
         found.append(f"no cause is named: {result['abstained']}")
-    if result.get("to_find_out"):
+    if result.get("to_find_out") and result.get("abstained"):
         found.append(f"to find out: {result['to_find_out']}")
     return [printable(text, SENTENCE) for text in found]
 
@@ -297,7 +298,8 @@ def nothing_found(result: Result) -> str:
         return ""
     noise = result.get("significant") is False
     why = "nothing stands out of the noise" if noise else "no rule recognises where the difference comes from"
-    return f"no cause is named: {why}"
+    further = f"; to find out: {printable(result['to_find_out'], SENTENCE)}" if result.get("to_find_out") else ""
+    return f"no cause is named: {why}{further}"
 
 
 def brief(result: Result) -> tuple[str, str]:

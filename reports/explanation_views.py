@@ -14,6 +14,7 @@ from kernelscope.reports.text import SENTENCE, printable
 FIRST = 3  # causes on the first screen
 _LINKS = 6  # rows that a cause links to by name
 _GROUPS = ("layer", "phase", "cell")
+_TIMES = ("delta_ns", "a_ns", "b_ns")
 _EMPTY = ("", units.UNKNOWN)
 Evidence = Callable[[str | None, str | None, str | None, str | None], str]  # side, layer, phase, kind -> identifier or ""
 _SURE = {"name": "named alike", "map": "told with --map"}
@@ -136,13 +137,13 @@ def anchor(key: str, row: object) -> str:
     return f"{key}-{''.join(letter if letter.isascii() and letter.isalnum() else '-' for letter in str(row))[:40]}"
 
 
-def _row_name(row: Mapping[str, Any]) -> str:
+def _row_name(row: Mapping[str, Any], most: int = 80) -> str:
     place = " ".join(str(row[name]) for name in ("layer", "phase") if row.get(name))
-    return printable(f"{place}: {row['cell']}" if place else row["cell"], 80)
+    return printable(f"{place}: {row['cell']}" if place else row["cell"], most)
 
 
 def account(result: Result, key: str, evidence: Evidence) -> View:
-    """Return the account in ns, largest differences first, with instrumentation and the sums.
+    """Return the account, largest differences first, with instrumentation and the sums; its values are exact, in ns.
 
     Of more than MOST rows those with the smallest differences become one; rows of findings stay. Rows link to `evidence`.
     """
@@ -154,21 +155,18 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     rest = [row for row in rows if row["row"] not in places]
     longest = max((abs(row["delta_ns"]) for row in rows), default=1) or 1
     sides = [result[side].get("name") for side in explanation.SIDES]
-    body = [_account_row(row, longest, sides, evidence) for row in shown]
-    body += [_sums(f"({len(rest)} more)", [_column(rest, name) for name in ("a_ns", "b_ns", "delta_ns")])] if rest else []
+    scale = _finer(explanation.scale(result))
+    body = [_account_row(row, longest, sides, evidence, scale) for row in shown]
+    body += [_sums(f"({len(rest)} more)", [_column(rest, name) for name in _TIMES], scale)] if rest else []
     steps = [result[side].get("step_ns") for side in explanation.SIDES]
-    own = [None if step is None else step - _column(rows, name) for step, name in zip(steps, ("a_ns", "b_ns"), strict=True)]
-    body.append(_sums(explanation.INSTRUMENTATION, [*own, result["instrumentation_ns"]]))
-    total = _sums("step", [*steps, result["wall_delta_ns"]])
-    a, b = explanation.names(result)
-    columns = [
-        ViewColumn("layer"),
-        ViewColumn("phase"),
-        ViewColumn("cell"),
-        *(ViewColumn(head, True, "ns") for head in _heads(a, b)),
-    ]
-    columns += [ViewColumn("B - A", True, "signed"), ViewColumn("95% interval", True), ViewColumn("outside of noise")]
-    caption = f"The account, ns per step: {explanation.title(result)}"
+    own = [None if step is None else step - _column(rows, name) for step, name in zip(steps, _TIMES[1:], strict=True)]
+    body.append(_sums(explanation.INSTRUMENTATION, [result["instrumentation_ns"], *own], scale))
+    total = _sums("step", [result["wall_delta_ns"], *steps], scale)
+    sums = f"{scale.unit}:{scale.decimals}"
+    columns = [ViewColumn("part of the step"), ViewColumn("B - A", True, f"signed:{sums}")]
+    columns += [ViewColumn(head, True, sums) for head in _heads(*explanation.names(result))]
+    columns += [ViewColumn("95% interval", True), ViewColumn("outside of noise")]
+    caption = f"The account, {scale.unit} per step: {explanation.title(result)}"
     anchors = [anchor(key, row["row"]) for row in shown]
     anchors += ([""] if rest else []) + [anchor(key, explanation.INSTRUMENTATION)]
     of_recording = dict.fromkeys(_GROUPS, explanation.INSTRUMENTATION)
@@ -177,6 +175,11 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     columns, total = [columns[place] for place in told], [total[place] for place in told]
     body = [[row[place] for place in told] for row in body]
     return View(f"{key}-account", caption, columns, body, total, anchors=anchors, keys=keys, groups=_GROUPS)
+
+
+def _finer(scale: Scale) -> Scale:
+    """Return a scale for single rows, which are smaller than the difference."""
+    return replace(scale, decimals=max(scale.decimals, 2)) if scale.unit != "ns" else scale
 
 
 def _heads(a: str, b: str) -> list[str]:
@@ -188,16 +191,21 @@ def _column(rows: Sequence[Mapping[str, Any]], name: str) -> int:
     return sum(row[name] or 0 for row in rows)
 
 
-def _sums(name: str, values: Sequence[int | None]) -> list[ViewCell]:
-    """Return a row that stands for several or for none of the account's."""
-    return [ViewCell(name), ViewCell(""), ViewCell(""), *map(_ns, values), ViewCell(""), ViewCell("")]
+def _sums(name: str, values: Sequence[int | None], scale: Scale) -> list[ViewCell]:
+    """Return a row that stands for several or for none of the account's: B - A, and both sides."""
+    delta, *sides = values
+    return [ViewCell(name), _difference(delta, scale), *(_time(value, scale) for value in sides), ViewCell(""), ViewCell("")]
 
 
-def _account_row(row: Mapping[str, Any], longest: int, sides: Sequence[str | None], evidence: Evidence) -> list[ViewCell]:
+def _account_row(
+    row: Mapping[str, Any], longest: int, sides: Sequence[str | None], evidence: Evidence, scale: Scale
+) -> list[ViewCell]:
     ends = [row.get("ci_low_ns"), row.get("ci_high_ns")]
-    interval = f"{ends[0]:,} to {ends[1]:,}" if None not in ends else units.UNKNOWN
-    times = [ViewCell("none") if row.get("only") == other else _ns(row[f"{side}_ns"]) for side, other in (("a", "b"), ("b", "a"))]
-    delta = ViewCell(_signed(row["delta_ns"]), row["delta_ns"], bar=abs(row["delta_ns"]) / longest)
+    interval = " to ".join(scale.number(end) for end in ends if end is not None) if None not in ends else units.UNKNOWN
+    times = [
+        ViewCell("none") if row.get("only") == other else _time(row[f"{side}_ns"], scale)
+        for side, other in (("a", "b"), ("b", "a"))
+    ]
     significant = row.get("significant")
     visible = units.UNKNOWN if significant is None else "yes" if significant else "no"
     layers, phase = [row.get("layer_a"), row.get("layer_b")], row.get("phase")
@@ -205,17 +213,18 @@ def _account_row(row: Mapping[str, Any], longest: int, sides: Sequence[str | Non
         replace(time, link=evidence(side, layer, phase, row["cell"]))
         for time, side, layer in zip(times, sides, layers, strict=True)
     ]
-    layer = replace(text_cell(row.get("layer")), link=evidence(None, layers[1] or layers[0], phase, None))
-    cells = [layer, text_cell(phase), text_cell(row["cell"])]
-    return [*cells, *times, delta, ViewCell(interval, ends[0]), ViewCell(visible, visible)]
+    name = _row_name(row, SENTENCE)
+    part = ViewCell(name, name, link=evidence(None, layers[1] or layers[0], phase, None))
+    delta = replace(_difference(row["delta_ns"], scale), bar=abs(row["delta_ns"]) / longest)
+    return [part, delta, *times, ViewCell(interval, ends[0]), ViewCell(visible, visible)]
 
 
-def _ns(value: int | None) -> ViewCell:
-    return ViewCell(units.UNKNOWN if value is None else f"{value:,}", value)
+def _time(value: int | None, scale: Scale) -> ViewCell:
+    return ViewCell(units.in_unit(value, scale.unit, scale.decimals), value)
 
 
-def _signed(value: int) -> str:
-    return f"{value:+,}" if value else "0"
+def _difference(value: int | None, scale: Scale) -> ViewCell:
+    return ViewCell(units.UNKNOWN if value is None else scale.signed(value), value)
 
 
 def matches(result: Result, key: str) -> View:

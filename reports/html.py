@@ -82,12 +82,15 @@ def write_capture(
     path: Path,
     interactive: Sequence[Interactive] = (),
     advised: Mapping[str, Any] | None = None,
+    calls: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write the report of an imported capture: import.json and the envelopes of its breakdowns, as `write_run` takes them.
 
-    interactive: its interactive parts. advised: what to do about it. Raises OSError when the file cannot be written.
+    interactive: its interactive parts. advised: what to do about it. calls: those of the device's interface (accounting.calls).
+    Raises OSError when the file cannot be written.
     """
-    _write(_page("capture.html", {**_capture(record, breakdowns), "interactive": interactive, **_advised(advised)}), path)
+    context = {**_capture(record, breakdowns), "calls": sections.calls(calls), "interactive": interactive, **_advised(advised)}
+    _write(_page("capture.html", context), path)
 
 
 def write_page(template: str, context: Mapping[str, Any], path: Path) -> None:
@@ -160,6 +163,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]])
         "work": f"a capture that was imported: {', '.join(entry['name'] for entry in record['sources'])}",
         "chart": _chart_of_rows(shown) if shown is not None else None,
         "facts": sections.capture_facts(captures.facts(record, breakdowns)),
+        "warnings": captures.warnings(record),
         "findings": [*captures.findings(record), *captures.not_shown(breakdowns)],
         "breakdowns": [(content.by(part).capitalize(), sections.breakdown(part)) for part in captures.shown(breakdowns)],
         "samples": sections.samples(record.get("samples", [])),

@@ -41,10 +41,11 @@ def beside(result: Mapping[str, Any], folder: Path, known: Known) -> list[Intera
 
 
 def of_capture(name: str, trace: Trace) -> list[Interactive]:
-    """Return the parts of an imported capture."""
+    """Return the parts of an imported capture that there is something to draw of."""
     parts = [*_of_traces([(name, trace)]), *_memory([(name, trace)])]
-    sampled = len(trace.samples) or len(trace.memory)
-    return [*parts, *lines.over_time(_sides([(name, trace)], over_time.of_trace))] if sampled else parts
+    if len(trace.samples) or len(trace.memory):
+        parts += lines.over_time(_sides([(name, trace)], over_time.of_trace))
+    return [part for part in parts if part.data]
 
 
 def _of_runs(runs: Sequence[tuple[str, Run | str]], known: Known) -> list[Interactive]:

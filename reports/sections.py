@@ -13,8 +13,14 @@ from kernelscope.reports.text import printable
 
 MOST = 300  # rows of a breakdown in the page
 GROUPED = ("layer", "phase", "kind", "library", "dtype", "cause", "operator")  # keys worth a group
+# What tables of kernels show of a kernel only when it is asked for: with it they are twice as wide as a screen
+_ASKED = ("phase", "library", "transpose", "layout", "algorithm", "dtype", "method")
 FOUND = (*GROUPED, "kernel", "range", "activity", "step", "file", "function", "line")  # keys by which rows are found
 _CAPTIONS = {"layers": "Layers", "kinds": "Kinds", "cells": "Layers, kinds and libraries"}
+_CALL_TITLES = {
+    "duration_ns": "time", "share": "share", "count": "calls", "mean_ns": "average", "median_ns": "median", "min_ns": "shortest",
+    "max_ns": "longest",
+}  # fmt: skip
 Number = int | float
 
 
@@ -39,13 +45,14 @@ class ViewCell:
 class ViewColumn:
     """One column; numbers are aligned to the right and sorted from large to small first.
 
-    sums: how the sum of several rows is shown, "" where a sum means nothing: "duration", "count", "share", "ns" (whole ns),
-    "signed" (whole ns with a sign), or a unit and its decimals, such as "ms:2".
+    sums: how the sum of several rows is shown, "" where a sum means nothing: "duration", "count", "share", or a unit and its
+    decimals, such as "ms:2", with "signed:" before it where it has a sign. asked: shown only when a reader asks for it.
     """
 
     title: str
     numeric: bool = False
     sums: str = ""
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -433,13 +440,18 @@ def breakdown(part: Mapping[str, Any]) -> View:
     sums = (
         {"time": "duration", "share": "share", "calls": "count"} | dict.fromkeys(single.values(), "") | {"durations": "duration"}
     )
-    numbers = [ViewColumn(title, True, how) for title, how in sums.items()]
-    columns = [*map(ViewColumn, keys[:1]), *numbers, *map(ViewColumn, keys[1:])]
-    longest = max((row["time_ns"] or 0 for row in rows), default=1) or 1
+    timed = any(row["time_ns"] is not None for row in rows)
+    of_kernels = by in ("kernel", "layer-kernel")
+    twice = of_kernels and bool(single) and timed  # durations say what time and calls say
+    shown = [*sums] if timed else ["durations", *(title for title in sums if title not in ("time", "durations"))]
+    numbers = [ViewColumn(title, True, sums[title], twice and title == "durations") for title in shown]
+    more = [ViewColumn(key, asked=of_kernels and key in _ASKED) for key in keys[1:]]
+    columns = [*map(ViewColumn, keys[:1]), *numbers, *more]
+    longest = max((content.row_ns(row) for row in rows), default=1) or 1
     body = [
         [
             *(replace(_keyed(row[key], key), note=_joined(row, *beneath) or None) for key in keys[:1]),
-            *_measured(row, longest, single),
+            *_measured(row, longest, single, timed),
             *(_keyed(row[key], key) if key != "method" else text_cell(row[key]) for key in keys[1:]),
         ]
         for row in rows[:MOST]
@@ -448,11 +460,12 @@ def breakdown(part: Mapping[str, Any]) -> View:
     if rest:
         names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
         merged = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
-        body.append([ViewCell(f"({len(rest)} more)"), *_measured(merged, longest, single), *blank])
+        body.append([ViewCell(f"({len(rest)} more)"), *_measured(merged, longest, single, timed), *blank])
     whole = content.whole(part)
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
-    total = [ViewCell(whole), step, ViewCell("100.0%"), *[ViewCell("")] * (1 + len(single)), ViewCell(durations), *blank]
+    ends = [step, ViewCell("100.0%"), *[ViewCell("")] * (1 + len(single)), ViewCell(durations)]
+    total = [ViewCell(whole), *(ends if timed else [ends[-1], *ends[1:-1]]), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     of_pass = f"{part['pass']} pass, " if part.get("pass") else ""
     caption = f"{whole.capitalize()} {content.by(part)}" + (
@@ -465,10 +478,35 @@ def breakdown(part: Mapping[str, Any]) -> View:
     )  # fmt: skip
 
 
-def _measured(row: Row, longest: Number, single: Iterable[str]) -> list[ViewCell]:
-    """Return the numbers of a breakdown's row. single: the columns of single executions that its table has."""
+def _measured(row: Row, longest: Number, single: Iterable[str], timed: bool) -> list[ViewCell]:
+    """Return the numbers of a breakdown's row. single: the columns of single executions that its table has.
+
+    timed: whether rows have a part of the wall time; of totals only durations are known.
+    """
     time, share, duration, count = _numbers(row, longest)
-    return [time, share, count, *(ViewCell(content.execution(row, key), row.get(key)) for key in single), duration]
+    executions = (ViewCell(content.execution(row, key), row.get(key)) for key in single)
+    if timed:
+        return [time, share, count, *executions, duration]
+    return [replace(duration, bar=row["duration_ns"] / longest), share, count, *executions]
+
+
+def calls(rows: Sequence[Mapping[str, Any]]) -> View:
+    """Return the calls of the device's interface (analysis.accounting.calls), without columns that are empty."""
+    known = [key for key in _CALL_TITLES if any(row[key] is not None for row in rows)]
+    numbers = [ViewColumn(_CALL_TITLES[key], True, {"share": "share", "count": "count"}.get(key, "")) for key in known]
+    longest = max((row["duration_ns"] for row in rows), default=1) or 1
+    body = [[text_cell(row["call"]), *(_of_call(row, key, longest) for key in known)] for row in rows]
+    caption = "Calls of the device's interface: time of the host in each, threads added up"
+    return View("calls", caption, [ViewColumn("call"), *numbers], body)
+
+
+def _of_call(row: Mapping[str, Any], key: str, longest: Number) -> ViewCell:
+    value = row[key]
+    if key == "share":
+        return ViewCell(units.percent(value), value)
+    if key == "count":
+        return ViewCell(units.count(value), value)
+    return ViewCell(units.duration(value), value, bar=value / longest if key == "duration_ns" else None)
 
 
 def capture_facts(facts: Sequence[tuple[str, str]]) -> View:

@@ -60,7 +60,8 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]],
     for name, value in captures.facts(record, breakdowns):
         known.add_row(name, Text(printable(value, None)))
     yield known
-    for title, lines in captures.findings(record):
+    warnings = [("Warnings", [("", line) for line in captures.warnings(record)])] if captures.warnings(record) else []
+    for title, lines in [*warnings, *captures.findings(record)]:
         yield _heading(title)
         for name, line in lines:
             yield _bullet(name, line) if name else Padding(Text(printable(line, None)), (0, 0, 0, 2))

@@ -56,7 +56,9 @@ def candidates(framework: str, findings: Sequence[Finding], names: Sequence[str]
     """
     found = []
     for one in interventions.of_framework(framework):
-        mine = sorted((finding for finding in findings if finding.topic in one.topics), key=lambda finding: -finding.costs_ns)
+        mine = sorted(
+            (finding for finding in findings if one.answers(finding.topic, finding.title)), key=lambda finding: -finding.costs_ns
+        )
         if one.name in names or (not names and (mine or (general and GENERAL in one.topics))):
             found.append(Candidate(one, tuple(mine)))
     return sorted(found, key=lambda candidate: -(candidate.claimed_ns or 0))

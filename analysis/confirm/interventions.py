@@ -38,7 +38,8 @@ class Intervention:
 
     name: what it is called on the command line and in tables. frameworks: those that have it, none for all. topics: of findings
     that it answers. keep: the line that makes it last. changes, variables: how it is made. results: why results are others, empty
-    where they have to stay the same. bound: it is no remedy, and only tells what could be won at most.
+    where they have to stay the same. bound: it is no remedy, and only tells what could be won at most. word: what a finding's
+    title must hold for this to answer it, where its topic has several remedies.
     """
 
     name: str
@@ -49,6 +50,11 @@ class Intervention:
     variables: Mapping[str, str] = field(default_factory=dict)
     results: str = ""
     bound: bool = False
+    word: str = ""
+
+    def answers(self, topic: str, title: str) -> bool:
+        """Return whether it is a remedy for what was found."""
+        return topic in self.topics and self.word in title.lower()
 
 
 _HEAP = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
@@ -78,9 +84,10 @@ INTERVENTIONS = (
     Intervention("foreach-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., foreach=True)", ("pytorch:foreach optimizer",)),
     Intervention("inference-mode", _TORCH, ("dispatch", "host-bound"), "with torch.inference_mode():",
                  ("pytorch:inference mode",)),
-    Intervention("no-anomaly-detection", _TORCH, _DEBUGGING, "torch.autograd.set_detect_anomaly(False)", ("pytorch:no checks",)),
+    Intervention("no-anomaly-detection", _TORCH, _DEBUGGING, "torch.autograd.set_detect_anomaly(False)", ("pytorch:no checks",),
+                 word="anomaly"),
     Intervention("no-deterministic-algorithms", _TORCH, _DEBUGGING, "torch.use_deterministic_algorithms(False)",
-                 ("pytorch:not deterministic",)),
+                 ("pytorch:not deterministic",), word="deterministic"),
     Intervention("no-checkpoints", _TORCH, ("recomputation",), "call the layers without torch.utils.checkpoint",
                  ("pytorch:no checkpoints",)),
     Intervention("all-cores", _TORCH, _THREADS, "leave torch.set_num_threads out", ("pytorch:all cores",)),

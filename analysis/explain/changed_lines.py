@@ -139,14 +139,14 @@ def sentence(case: Case, granted: Mapping[str, int], cause: str = "") -> str | N
     """
     explains = sum(granted.values())
     moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * explains > 0]
+    setting = [row["words"] for row in case.changes if cause in _SETS and _SETS[cause].search(row["text"])]
     if moved and abs(moved[0]["delta_ns"]) >= _MATTERS * abs(explains):
-        return f"Changed: {moved[0]['words']}."
+        return f"Changed: {'; '.join(dict.fromkeys([moved[0]['words'], *setting][:_LINES]))}."
     in_class = _in_class(case, granted, _MOST * abs(explains))
     if in_class is not None:
         return in_class
-    setting = [row for row in case.changes if cause in _SETS and _SETS[cause].search(row["text"])]
     if setting:
-        return f"Changed: {setting[0]['words']}."
+        return f"Changed: {'; '.join(setting[:_LINES])}."
     only = len(case.changes) == 1 and not elsewhere(case, cause)
     return f"The only change of the program: {case.changes[0]['words']}." if only else None
 

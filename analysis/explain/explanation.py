@@ -53,9 +53,12 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     findings = [{**one, "confidence": "low"} if changed_lines.elsewhere(case, one["cause"]) else one for one in findings]
     for finding in findings[:1]:
         sentence = changed_lines.sentence(case, result[0].granted, finding["cause"])
-        finding["evidence"] += [sentence] if sentence and finding["cause"] != changed_code.LINES else []
+        if sentence and finding["cause"] != changed_code.LINES:
+            finding["evidence"] = [sentence, *finding["evidence"]]
     unexplained = account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)
-    parts = {**_numbers(case), **_context(case, differs), **_abstained(abstained)}
+    to_find_out = abstained[1] if abstained else None if findings else _lines_of(case)
+    reasons = {"abstained": abstained[0] if abstained else None, "to_find_out": to_find_out}
+    parts = {**_numbers(case), **_context(case, differs), **reasons}
     if abstained is not None and account.wall.significant is False:
         parts["significant"] = False
     return Shown({**parts, "changes": case.changes, "findings": findings, "unexplained_ns": unexplained})
@@ -180,25 +183,12 @@ def _in_turns(a: Side, b: Side) -> bool:
 
 def _notes(case: Case) -> list[str]:
     """Return what a reader must know of how the numbers came about."""
-    notes, a, b = [], case.a, case.b
-    account = case.account
-    if a.clean_ns is None or b.clean_ns is None:
-        notes.append("no clean pass on both sides: steps are compared as recorded, with whatever recording cost")
-    if account.wall.significant is False and account.seen_by_processor:
-        notes.append("the step times alone are too noisy to tell; processor time shows the difference")
-    if account.floor:
-        notes.append(f"one recording of each side: intervals allow for {account.floor:.0%} between two processes of one program")
-        restless = noise.restless(a, b, account.restarts)
-        if restless is not None:
-            notes.append(f"processes of one program differ by up to {restless:.0%} here: record several of each side to be sure")
-    elif account.restarts == 1 and account.samples is not None:
-        notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
-    if account.samples is None:
-        notes.append("a single window: no interval can be given, and no difference can be told from noise")
+    a, b = case.a, case.b
+    notes = [*_of_recordings(case), *filter(None, [_grows(case)])]
     cores = noise.disturbed(a, b)
     if cores is not None:
         notes.append(f"other processes kept up to {cores:.1f} cores busy meanwhile: steps and their parts hold waiting for them")
-    if a.clean_ns is not None and b.clean_ns is not None and not _in_turns(a, b):
+    if a.clean_ns is not None and b.clean_ns is not None and not case.account.floor and not _in_turns(a, b):
         notes.append(f"recorded at different times: the machine's drift is in the difference; record {again.in_turns(a, b)}")
     if unmatched(case) > MOST_UNMATCHED:
         notes.append(
@@ -210,5 +200,44 @@ def _notes(case: Case) -> list[str]:
     return notes
 
 
-def _abstained(reason: tuple[str, str] | None) -> dict[str, Any]:
-    return {"abstained": reason[0] if reason else None, "to_find_out": reason[1] if reason else None}
+def _of_recordings(case: Case) -> list[str]:
+    """Return what clean passes, restarts and windows there are, and what intervals rest on."""
+    notes, account = [], case.account
+    if case.a.clean_ns is None or case.b.clean_ns is None:
+        notes.append("no clean pass on both sides: steps are compared as recorded, with whatever recording cost")
+    if account.wall.significant is False and account.seen_by_processor:
+        notes.append("the step times alone are too noisy to tell; processor time shows the difference")
+    if account.floor:
+        when = "" if _in_turns(case.a, case.b) else ", at different times"
+        allowed = f"intervals allow for {account.floor:.0%} between two processes of one program"
+        notes.append(f"one recording of each side{when}: {allowed}")
+        restless = noise.restless(case.a, case.b, account.restarts)
+        if restless is not None:
+            notes.append(f"processes of one program differ by up to {restless:.0%} here: record several of each side to be sure")
+    elif account.restarts == 1 and account.samples is not None:
+        notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
+    if account.samples is None:
+        notes.append("a single window: no interval can be given, and no difference can be told from noise")
+    return notes
+
+
+def _lines_of(case: Case) -> str | None:
+    """Return how to look on where no rule tells anything; None where the sides are no runs, which have lines."""
+    if any(again.recorded_by(side.facts) == again.CAPTURE for side in (case.a, case.b)):
+        return None
+    return (
+        " and ".join(f"kernelscope breakdown {side.path} --by line" for side in (case.a, case.b))
+        + " show which lines take longer"
+    )
+
+
+def _grows(case: Case) -> str | None:
+    """Return that changed lines take more, where they were timed, than all clean steps can differ by, which came before."""
+    ends = case.account.wall.interval_ns
+    moved = sum(row["delta_ns"] or 0 for row in case.changes)
+    if ends is None or abs(moved) <= max(map(abs, ends)):
+        return None
+    return (
+        f"the changed lines take {moved / 1e6:+.3g} ms a step where they were timed, after the clean steps, which differ by "
+        "less: what they do may grow while the program runs; record later steps, too (--steps A:B)"
+    )

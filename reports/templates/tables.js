@@ -14,8 +14,8 @@
   // how sums are written: as Python wrote the rows (reports/units.py)
   const written = (value, how) => {
     if (how === "duration") return duration(value);
-    if (how === "count" || how === "ns") return fixed(value, 0);
-    if (how === "signed") return (value > 0 ? "+" : "") + fixed(value, 0);
+    if (how === "count") return fixed(value, 0);
+    if (how.startsWith("signed:")) return (value > 0 ? "+" : "") + written(value, how.slice("signed:".length));
     if (how === "share") return `${fixed(value * 100, 1)}%`;
     const [unit, decimals] = how.split(":");
     return fixed(value / NS_PER[unit], Number(decimals));
@@ -94,7 +94,9 @@
         getPaginationRowModel: core.getPaginationRowModel(),
       });
       const pagination = { pageIndex: 0, pageSize: FEW };
-      table.setOptions((options) => ({ ...options, state: { ...table.initialState, pagination } }));
+      const asked = this.view.querySelector(".tools") ? this.heads.filter((head) => "asked" in head.dataset) : [];
+      const columnVisibility = Object.fromEntries(asked.map((head) => [String(head.cellIndex), false]));
+      table.setOptions((options) => ({ ...options, state: { ...table.initialState, pagination, columnVisibility } }));
       return table;
     }
 
@@ -203,13 +205,15 @@
       if (this.heads.length > 4) {
         const [chooser, summary, style] = ["details", "summary", "style"].map((name) => document.createElement(name));
         chooser.className = "chooser";
-        summary.textContent = "Columns";
         chooser.append(summary, style, ...this.heads.map((head, place) => this.box(head, this.table.getColumn(String(place)))));
-        chooser.addEventListener("change", () => {
+        const hide = () => {
           const hidden = this.heads.filter((head) => !this.table.getColumn(String(head.cellIndex)).getIsVisible());
           const cells = hidden.map((head) => `[id="${this.view.id}"] tr > :nth-child(${head.cellIndex + 1})`);
           style.textContent = cells.length ? `${cells.join(", ")} { display: none }` : "";
-        });
+          summary.textContent = hidden.length ? `Columns (${hidden.length} more)` : "Columns";
+        };
+        hide();
+        chooser.addEventListener("change", hide);
         tools.append(chooser);
       }
       const copy = document.createElement("button");
@@ -225,7 +229,7 @@
 
     box(head, shown) {
       const [label, box] = ["label", "input"].map((name) => document.createElement(name));
-      Object.assign(box, { type: "checkbox", checked: true, disabled: !shown.getCanHide() });
+      Object.assign(box, { type: "checkbox", checked: shown.getIsVisible(), disabled: !shown.getCanHide() });
       box.addEventListener("change", () => shown.toggleVisibility(box.checked));
       label.append(box, ` ${head.textContent || "bars"}`);
       return label;

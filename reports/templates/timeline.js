@@ -199,6 +199,14 @@
     const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255);
     return 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 ? "#000000" : "#ffffff";
   };
+  // What is of no kind, such as ranges and operators, has a tint for its name, so that neighbours can be told apart.
+  const TINTS = ["#a9c1d9", "#d9c3a9", "#b5d0b5", "#d3b5cf", "#c9c9a3", "#a9cfd0", "#d9b3ac", "#bdb9dc"];
+  const tintOf = (name) => {
+    let number = 0;
+    for (let i = 0; i < name.length; i += 1) number = (number * 31 + name.charCodeAt(i)) >>> 0;
+    return number % TINTS.length;
+  };
+  const TINTED = new Set(["ranges", "operators", "calls", "lines", "syncs", "copies"]);
   const coloured = (legend, { colours }) => legend.map(({ colour }) => {
     if (colour === "computing") return colours.line;
     return colour === "soft" ? colours.soft : colours.phases[colour] ?? colours.series[Number(colour)];
@@ -225,7 +233,7 @@
   const drawnRow = (entry, y, at, fills, { searching, font }) => {
     const { side, lane, row } = entry;
     const level = levelFor(row, 1 / at.scale);
-    const slots = lane.kind === "step" ? side.owners : side.colours;
+    const slots = lane.kind === "step" ? side.owners : TINTED.has(lane.kind) ? side.tinted : side.colours;
     const height = entry.height - 2;
     const paths = new Map(), texts = [];
     const until = (at.x + at.width - at.left) / at.scale;
@@ -286,8 +294,8 @@
       whole.style.cssText = "display:inline-block;margin-right:1em";
       return whole;
     });
-    const line = made("p", { className: "note" }, of === "owners" ? "first lane: " : "all others: ", ...shown);
-    return line;
+    const more = of === "owners" ? [] : ["ranges, operators, calls and copies: a tint for each name"];
+    return made("p", { className: "note" }, of === "owners" ? "first lane: " : "all others: ", ...shown, ...more);
   });
 
   const HINT = "Drag, A and D or arrow keys: move. Ctrl and wheel, W and S or + and −: zoom. Home: all. /: search; Enter there shows "
@@ -304,7 +312,12 @@
     constructor(element, data, theme, view) {
       Object.assign(this, { element, theme, view, sides: view.sides, wall: Math.max(...view.sides.map((side) => side.wall)) });
       if (view.to === null) [view.from, view.to] = this.sides.length === 1 && this.sides[0].shown || [0, this.wall];
-      this.fills = coloured(data.legend, theme);
+      this.fills = [...coloured(data.legend, theme), ...TINTS];
+      for (const side of this.sides) {
+        side.tinted ??= side.colours.map((slot, label) => (
+          data.legend[slot].colour === "other" ? data.legend.length + tintOf(textOf(side, "name", label) ?? "") : slot
+        ));
+      }
       this.hits = search(this.sides, view.words);
       this.forget();
       this.layOut();

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.explain import program
+from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.causes.input_pipeline import rows_of_data
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
@@ -79,11 +80,13 @@ def _only_added(case: Case) -> bool:
     """Return whether the sides differ in nothing but lines outside of the model, which do next to nothing on the faster side.
 
     They take much of the difference; where only what they call does, most of it, because timing it makes it longer. Lines that
-    make batches are the input's.
+    make batches are the input's. Where the models are of other sizes, that may be why as well.
     """
     delta = case.account.wall.delta_ns
     faster, sign = ("a_ns", 1) if delta > 0 else ("b_ns", -1)
     if not case.changes or any(row["in_model"] or (row[faster] or 0) > _NOTHING * abs(delta) for row in case.changes):
+        return False
+    if ev.parameters(case.a) != ev.parameters(case.b):
         return False
     if abs(float(rows_of_data(case)["delta_ns"].sum())) > abs(delta) / 2:
         return False

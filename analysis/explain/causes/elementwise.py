@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
-
 import pandas as pd
 
 from kernelscope.analysis.explain.causes import evidence as ev
@@ -91,10 +88,8 @@ def _bytes(problem: object, dtype: object) -> int | None:
     """Return the bytes of the tensors in a problem such as 64x120:64x120, and of a result as large as the largest."""
     if not isinstance(problem, str) or not isinstance(dtype, str) or dtype not in _BYTES:
         return None
-    if not re.fullmatch(r"\d+(x\d+)*(:\d+(x\d+)*)*", problem):
-        return None
-    sizes = [math.prod(map(int, tensor.split("x"))) for tensor in problem.split(":")]
-    return (sum(sizes) + max(sizes)) * _BYTES[dtype]
+    sizes = ev.tensor_sizes(problem)
+    return None if sizes is None else (sum(sizes) + max(sizes)) * _BYTES[dtype]
 
 
 RULES: tuple[Rule, ...] = (unfused_chains, unfused_ends)

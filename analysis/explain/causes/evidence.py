@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable
 from typing import cast
@@ -16,7 +17,7 @@ from kernelscope.analysis.explain.causes.groups import RowGroup as RowGroup
 from kernelscope.analysis.explain.causes.groups import candidates as candidates
 from kernelscope.analysis.explain.causes.groups import groups as groups
 from kernelscope.analysis.explain.causes.groups import once
-from kernelscope.analysis.explain.model import SIDES, Case
+from kernelscope.analysis.explain.model import SIDES, Case, Side
 
 SMALL = ("elementwise", "activation")  # one pass over memory each
 FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "c64", "c128")
@@ -177,6 +178,15 @@ def stronger(case: Case, group: RowGroup) -> bool:
     return unrolled(group) is not None or again(case, group)
 
 
+def one_sided(case: Case, group: RowGroup) -> bool:
+    """Return whether the other side has no such layer, in two programs of one framework: then that is the cause."""
+    return case.same_framework and group.layer in cast(set[str], once(case, "one-sided", _one_sided))
+
+
+def _one_sided(case: Case) -> set[str]:
+    return {match.label for match in case.matches if not (match.a and match.b)}
+
+
 def chained(case: Case, group: RowGroup) -> tuple[str, str] | None:
     """Return (the side that computes a group by a chain of small kernels, the other); None where neither does, or with reason.
 
@@ -185,7 +195,7 @@ def chained(case: Case, group: RowGroup) -> tuple[str, str] | None:
     """
     if types_differ(case, group) or unrolled(group) is not None or again(case, group) or group.phase == "optimizer":
         return None
-    if fused_attention(group):
+    if fused_attention(group) or one_sided(case, group):
         return None
     a, b = (group.count(side, SMALL) for side in SIDES)
     few, many = sorted((a, b))
@@ -209,6 +219,19 @@ def _alike(case: Case) -> set[str]:
     other = (sums["b"] - sums["a"]).abs() >= (WAVER * sums.max(axis=1)).clip(lower=ONCE)
     by_row = other.groupby(level=0).any()
     return set(by_row[~by_row].index)
+
+
+def tensor_sizes(problem: str | None) -> list[int] | None:
+    """Return the numbers of elements of the tensors in a problem such as 64x120:64x120; None where it is none of tensors."""
+    if problem is None or not re.fullmatch(r"\d+(x\d+)*(:\d+(x\d+)*)*", problem):
+        return None
+    return [math.prod(map(int, tensor.split("x"))) for tensor in problem.split(":")]
+
+
+def parameters(side: Side) -> dict[str, int]:
+    """Return how many parameters the program's modules have, by their names; empty where the capture does not tell."""
+    modules = side.trace.info.get("modules") or []
+    return {str(module["name"]): int(module["parameters"]) for module in modules if module.get("parameters")}
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 
@@ -30,6 +32,13 @@ _REMEDIES = {
     "cntk": "cntk.io.MinibatchSource, which reads ahead, in place of arrays converted in each step",
 }
 _AHEAD = "load and convert batches ahead of the step, on other threads"
+# What a program that reads ahead already has in its source, all of it
+_READS_AHEAD = {
+    "pytorch": (r"num_workers\s*=\s*[1-9]",),
+    "tensorflow": ("num_parallel_calls", r"prefetch\("),
+    "keras-tensorflow": ("num_parallel_calls", r"prefetch\("),
+}
+_LESS = "the batches are prepared ahead already: do less for each sample, or once for all epochs what stays the same"
 
 
 def rows_of_data(case: Case) -> pd.DataFrame:
@@ -88,9 +97,17 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
                 *_python(slow),
                 *_workers(case),
             ],
-            IN_PYTHON if _python(slow) else _REMEDIES.get(str(slow.framework), _AHEAD),
+            IN_PYTHON if _python(slow) else _remedy(slow),
         )
     ]
+
+
+def _remedy(side: Side) -> str:
+    """Return how to get batches faster; not what the program's source has already."""
+    framework = str(side.framework)
+    source = "\n".join(side.sources.values())
+    there = _READS_AHEAD.get(framework)
+    return _LESS if there and all(re.search(word, source) for word in there) else _REMEDIES.get(framework, _AHEAD)
 
 
 def _crowding_ns(case: Case) -> float:

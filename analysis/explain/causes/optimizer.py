@@ -1,4 +1,4 @@
-"""The optimizer's implementation: one kernel for many parameters, or a loop over them."""
+"""The optimizer: one kernel for many parameters, or a loop over them; and how many parameters it updates."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import pandas as pd
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
+PARAMETERS = "more parameters"
+
 # As many kernels more that the step makes them count, and enough that it is another implementation
 LEAST_MORE, RATIO = 3.0, 1.25
+_LARGER = 1.02  # times as many parameters are a larger model
+_NAMED = 3  # layers whose parameters are told
 _IMPLEMENTATIONS = (
     ("fused", r"_fused_|multi_tensor_apply|FusedOptimizer|fused_?adam|multi_\w*(?:sgd|lamb|adam)\w*_update|Apply"),
     ("foreach", r"_foreach_"),
@@ -28,10 +32,10 @@ _REMEDY = {
 def implementation(case: Case) -> list[Suspicion]:
     """An optimizer that executes other kernels, or many more of them; it claims the whole phase.
 
-    Not where it works on another type, which has other kernels.
+    Not where it works on another type, which has other kernels, nor where it does the same for more parameters.
     """
     chosen = [group for group in ev.groups(case) if group.phase == "optimizer"]
-    if case.same_framework and any(ev.types_differ(case, group) for group in chosen):
+    if (case.same_framework and any(ev.types_differ(case, group) for group in chosen)) or more_parameters(case):
         return []
     count = {side: sum(group.count(side) for group in chosen) for side in SIDES}
     if not all(count.values()) or not _differs(case, chosen, count):
@@ -55,6 +59,51 @@ def implementation(case: Case) -> list[Suspicion]:
     return [Suspicion("optimizer implementation", title, claims, "high", sentences, ev.remedy(case, slow, _REMEDY))]
 
 
+def more_parameters(case: Case) -> list[Suspicion]:
+    """An optimizer that does the same for the more parameters of a larger model.
+
+    It claims the whole phase, and layers that look parameters up or scale by them (embeddings, normalisation); products and
+    convolutions with more parameters are more work.
+    """
+    numbers = {key: ev.parameters(side) for key, side in (("a", case.a), ("b", case.b))}
+    totals = {side: sum(numbers[side].values()) for side in SIDES}
+    chosen = [group for group in ev.groups(case) if group.phase == "optimizer"]
+    if not case.same_framework or not chosen or not all(totals.values()) or len({*map(frozenset, _both_names(chosen))}) > 1:
+        return []
+    differing = sorted(
+        (name for name in {**numbers["a"], **numbers["b"]} if numbers["a"].get(name) != numbers["b"].get(name)),
+        key=lambda name: -abs(numbers["a"].get(name, 0) - numbers["b"].get(name, 0)),
+    )
+    alike = [group for group in ev.candidates(case) if group.layer in differing and _same_kernels(group)]
+    claims = ev.merged(ev.whole(group) for group in (*chosen, *alike))
+    sides = ev.slower(claims, chosen)
+    if sides is None or totals[sides[0]] < _LARGER * totals[sides[1]]:
+        return []
+    names = [ev.name(case, side) for side in sides]
+    more = [f"{name}: {' and '.join(_told(case, numbers, side, name) for side in sides)}" for name in differing[:_NAMED]]
+    title = (
+        f"{names[0]}'s optimizer updates {totals[sides[0]] / totals[sides[1]]:.3g} times as many parameters as {names[1]}'s: "
+        f"{totals[sides[0]]:,} against {totals[sides[1]]:,}"
+    )
+    remedy = "compare models of one size, or count this as the price of the change"
+    return [Suspicion(PARAMETERS, title, claims, "high", [f"Parameters of {'; '.join(more)}."], remedy)]
+
+
+def _told(case: Case, numbers: dict[str, dict[str, int]], side: str, module: str) -> str:
+    number = numbers[side].get(module)
+    return f"{'none' if number is None else f'{number:,}'} in {ev.name(case, side)}"
+
+
+def _same_kernels(group: ev.RowGroup) -> bool:
+    """Return whether both sides execute the same kernels in a layer, and none that multiplies."""
+    names = [group.executed(side, "kernel") for side in SIDES]
+    return names[0] == names[1] and not any(group.count(side, ev.MAIN) for side in SIDES)
+
+
+def _both_names(chosen: list[ev.RowGroup]) -> list[set[str]]:
+    return [_names(chosen, side) for side in SIDES]
+
+
 def _names(chosen: list[ev.RowGroup], side: str) -> set[str]:
     return {name for group in chosen for name in group.executed(side, "kernel")}
 
@@ -64,7 +113,7 @@ def _differs(case: Case, chosen: list[ev.RowGroup], count: dict[str, float]) -> 
     low, high = sorted(count.values())
     if high - low >= LEAST_MORE and high >= RATIO * low:
         return True
-    a, b = (_names(chosen, side) for side in SIDES)
+    a, b = _both_names(chosen)
     return case.same_framework and a != b
 
 
@@ -74,4 +123,4 @@ def _way(chosen: list[ev.RowGroup], side: str) -> str:
     return next((f" ({way})" for way, pattern in _IMPLEMENTATIONS if re.search(pattern, names)), "")
 
 
-RULES: tuple[Rule, ...] = (implementation,)
+RULES: tuple[Rule, ...] = (implementation, more_parameters)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.causes import recurrent
 from kernelscope.analysis.explain.causes.work import operations
 from kernelscope.analysis.explain.model import SIDES, Case, Layer, Match, Rule, Suspicion
 
@@ -147,7 +148,8 @@ def _alone(case: Case, side: str) -> list[Match]:
     """Return the layers that only this side has; another call of a module that both have is none."""
     others = (case.b if side == "a" else case.a).layers
     known = {_CALL.sub("", layer.name) for layer in others}
-    matches = [match for match in case.matches if not (match.b if side == "a" else match.a)]
+    cells = recurrent.loops(case)[side]
+    matches = [match for match in case.matches if not (match.b if side == "a" else match.a) and match.label not in cells]
     return [match for match in matches if not all(_CALL.sub("", name) in known for name in (match.a or match.b))]
 
 

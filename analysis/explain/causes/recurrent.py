@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+
+CAUSE = "recurrent layer cell by cell"
 
 _FUSED = {
     "pytorch": "use torch.nn.LSTM, GRU or RNN for the whole sequence in place of LSTMCell in a loop",
@@ -12,8 +16,14 @@ _FUSED = {
     "cntk": "use C.layers.optimized_rnnstack (GPU) in place of C.layers.Recurrence",
     "": "use the framework's layer for whole sequences, which calls a fused kernel",
 }
+_NO_KERNEL = (
+    "PyTorch has a fused kernel for LSTM on processors (oneDNN) and none for GRU and RNN: use torch.nn.LSTM, or count this as "
+    "the price of the change"
+)
 _CELL = ("gemm", "elementwise", "activation")
 _KINDS = ("gemm", "elementwise", "activation", "copy", "layout", "reduction")
+_CELL_CLASS = ("LSTMCell", "GRUCell", "RNNCell")
+_CALL = re.compile(r" \(\d+[^)]*\)$")  # of a module that is called again within one call of the model
 _RECURRENT = ("lstm", "gru", "rnn", "recurrent")
 LEAST_CELLS = 8.0  # products per step: fewer may be those of the layers around
 
@@ -34,8 +44,61 @@ def unrolled(case: Case) -> list[Suspicion]:
             f"{ev.layers(chosen)}, such as {ev.executions(example.kernels(slow, _CELL))}",
             f"{ev.name(case, fast)}: {ev.number(fused)} fused kernels, {ev.executions(example.kernels(fast, ['recurrent']))}",
         ]
-        title = f"{ev.name(case, slow)} runs {ev.layers(chosen)} cell by cell, {ev.name(case, fast)} by a fused kernel"
-        result.append(Suspicion("recurrent layer cell by cell", title, claims, "high", sentences, ev.remedy(case, slow, _FUSED)))
+        classes = {side: sorted({_class(case, side, group.layer) for group in chosen} - {""}) for side in SIDES}
+        of = {side: f" ({' and '.join(classes[side])})" if classes["a"] != classes["b"] else "" for side in SIDES}
+        other = f"{ev.name(case, fast)}{of[fast]} by a fused kernel"
+        title = f"{ev.name(case, slow)} runs {ev.layers(chosen)}{of[slow]} cell by cell, {other}"
+        unfused = ev.framework(case, slow) == "pytorch" and classes[slow] and {*classes[slow]} <= {"GRU", "RNN"}
+        remedy = _NO_KERNEL if unfused else ev.remedy(case, slow, _FUSED)
+        result.append(Suspicion(CAUSE, title, claims, "high", sentences, remedy))
+    return result
+
+
+def _class(case: Case, side: str, layer: str) -> str:
+    """Return the class of the module that a layer is, empty where the recording does not tell."""
+    modules = (case.a if side == "a" else case.b).trace.info.get("modules") or []
+    return next((str(module["type"]) for module in modules if module["name"] == layer), "")
+
+
+def loops(case: Case) -> dict[str, set[str]]:
+    """Return by side the layers that are a recurrent cell called for each time step, where the other side has a fused kernel.
+
+    With them those that have this kernel. Empty where a side does not do so.
+    """
+    result: dict[str, set[str]] = {"a": set(), "b": set()}
+    for slow, fast in (("b", "a"), ("a", "b")):
+        side = case.a if slow == "a" else case.b
+        cells = {str(one["name"]) for one in side.trace.info.get("modules") or [] if str(one["type"]).endswith(_CELL_CLASS)}
+        called = {match.label for match in case.matches if cells & {_CALL.sub("", name) for name in getattr(match, slow)}}
+        fused = {
+            group.layer
+            for group in ev.groups(case)
+            if group.count(fast, ["recurrent"]) >= ev.ONCE > group.count(slow, ["recurrent"])
+        }
+        if case.same_framework and called and fused:
+            result[slow] = called | fused
+    return result
+
+
+def looped_cells(case: Case) -> list[Suspicion]:
+    """A recurrent cell that one side calls for each time step, in place of a layer that the other runs by a fused kernel."""
+    result = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        labels = loops(case)[slow]
+        chosen = [group for group in ev.candidates(case) if group.layer in labels]
+        claims = ev.merged(ev.whole(group) for group in chosen)
+        if not labels or ev.slower(claims, chosen) != (slow, fast):
+            continue
+        kernels = {side: sum(group.count(side, ("recurrent", *_KINDS)) for group in chosen) for side in SIDES}
+        times = {side: sum(int(group.rows[f"{side}_ns"].sum()) for group in chosen) for side in SIDES}
+        sentences = [
+            f"{ev.name(case, side)}: {ev.number(kernels[side])} kernels per step, {ev.ms(times[side])} with the host's part"
+            for side in (slow, fast)
+        ]
+        fused = ev.listed(sorted({group.layer.split(" = ")[0] for group in chosen if group.count(fast, ["recurrent"])}))
+        other = f"{ev.name(case, fast)} runs {fused} by a fused kernel"
+        title = f"{ev.name(case, slow)} calls a recurrent cell for each time step, {other}"
+        result.append(Suspicion(CAUSE, title, claims, "high", sentences, ev.remedy(case, slow, _FUSED)))
     return result
 
 
@@ -61,7 +124,7 @@ def slower_cells(case: Case) -> list[Suspicion]:
         f"{ev.name(case, slow)} takes longer for the cells of {ev.layers(chosen)}; both run cell by cell, {' and '.join(texts)}"
     )
     remedy = ev.remedy(case, slow, _FUSED)
-    return [Suspicion("recurrent layer cell by cell", title, claims, "medium", sentences, remedy)]
+    return [Suspicion(CAUSE, title, claims, "medium", sentences, remedy)]
 
 
 def _recurrent_labels(case: Case) -> set[str]:
@@ -75,4 +138,4 @@ def _looped(group: ev.RowGroup, side: str) -> bool:
     return group.count(side, ["gemm"]) >= LEAST_CELLS and group.count(side, ["recurrent"]) < ev.ONCE
 
 
-RULES: tuple[Rule, ...] = (unrolled, slower_cells)
+RULES: tuple[Rule, ...] = (unrolled, looped_cells, slower_cells)

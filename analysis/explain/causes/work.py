@@ -27,7 +27,10 @@ _RECOMPUTED = {
     "": "keep the activations where memory allows, in place of computing them again",
 }
 _OTHER = "leave out what the step does not need, or move it out of the loop"
-_MORE = {"": "call the layer as often, and on as much data, as the other side does"}
+_MORE = (
+    "compare programs that compute the same: as wide layers, as large inputs, as many calls; or count this as the price of the "
+    "change"
+)
 
 
 def input_gradient(case: Case) -> list[Suspicion]:
@@ -123,13 +126,16 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
     for slow, fast in (("b", "a"), ("a", "b")):
         again = [group for group in ev.candidates(case) if group.is_layer and _once_more(case, group, slow, fast)]
         larger = [group for group in ev.candidates(case) if group.is_layer and _more_work(case, group, slow, fast)]
-        chosen = [*again, *(group for group in larger if group not in again)]
+        behind = [group for group in ev.candidates(case) if larger and _larger_data(case, group, slow, fast)]
+        chosen = [*again, *(group for group in (*larger, *behind) if group not in again)]
         claims = ev.merged(ev.claim(case, group, ev.MAIN) for group in larger)
-        claims = ev.merged([claims, *(ev.whole(group) for group in again)])
+        claims = ev.merged([claims, *(ev.whole(group) for group in (*again, *behind))])
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         group = ev.largest(chosen)
-        title = f"{ev.name(case, slow)} does more work in {ev.layers(chosen)} than {ev.name(case, fast)}"
+        title = (
+            f"{ev.name(case, slow)} does more work in {ev.layers(chosen)} than {ev.name(case, fast)}{_times(chosen, slow, fast)}"
+        )
         kinds = ev.MAIN if any(len(group.kernels(side, ev.MAIN)) for side in SIDES) else None
         sentences = [
             f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"
@@ -137,8 +143,18 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
             for side in (slow, fast)
         ]
         confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"
-        result.append(Suspicion("more work", title, claims, confidence, sentences, ev.remedy(case, slow, _MORE)))
+        result.append(Suspicion("more work", title, claims, confidence, sentences, _MORE))
     return result
+
+
+def _times(chosen: list[ev.RowGroup], slow: str, fast: str) -> str:
+    """Return in words how many times the operations a side has in these groups, where they are known of all that multiply."""
+    products = [group for group in chosen if any(group.count(side, ev.MAIN) for side in SIDES)]
+    works = [[operations(group.of(side, ev.MAIN)) for group in products] for side in (slow, fast)]
+    if any(None in side for side in works):
+        return ""
+    more, less = (sum(work or 0 for work in side) for side in works)
+    return f": {more / less:.3g} times the operations" if more > less > 0 else ""
 
 
 def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
@@ -198,6 +214,24 @@ def _more_work(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
         return False
     works = [operations(group.of(side, ev.MAIN)) for side in (slow, fast)]
     return works[0] is not None and works[1] is not None and works[0] > MORE_FLOPS * works[1] > 0
+
+
+def _larger_data(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
+    """Return whether a side runs the same kernels of a layer, none that multiplies, on larger tensors."""
+    if not case.same_framework or not group.is_layer or any(group.count(side, ev.MAIN) for side in SIDES):
+        return False
+    names = [group.executed(side, "kernel") for side in SIDES]
+    sizes = [_elements(group.of(side)) for side in (slow, fast)]
+    return names[0] == names[1] != set() and None not in sizes and (sizes[0] or 0) > MORE_FLOPS * (sizes[1] or 0) > 0
+
+
+def _elements(kernels: list[Kernel]) -> float | None:
+    """Return the elements of the tensors that kernels work on, per step; None where a problem is not known."""
+    each = [ev.tensor_sizes(one.problem) for one in kernels if one.kind not in ev.MOVES]
+    if not each or None in each:
+        return None
+    counts = [one.count for one in kernels if one.kind not in ev.MOVES]
+    return sum(max(sizes or [0]) * count for sizes, count in zip(each, counts, strict=True))
 
 
 def operations(products: list[Kernel]) -> float | None:

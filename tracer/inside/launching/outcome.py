@@ -171,6 +171,8 @@ class Result(object):
                 "%s stepped in workers that multiprocessing started, which are not recorded; "
                 "mark their steps with kernelscope.tracer.step() to record one of them" % kinds["worker"]
             )
+        elif "no steps" in kinds and self.status:
+            text = "no step ended before the command failed with exit status %d" % self.status
         elif "no steps" in kinds:
             text = "no steps were seen: " + kinds["no steps"]
         elif not os.path.exists(self._path(SPEC_FILE + ".seen")):

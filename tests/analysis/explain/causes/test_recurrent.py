@@ -2,8 +2,9 @@
 
 import pytest
 
-from kernelscope.analysis.explain.causes import recurrent
+from kernelscope.analysis.explain.causes import other_work, recurrent
 from kernelscope.analysis.explain.model import Layer, Match
+from kernelscope.analysis.trace import Trace
 
 
 @pytest.fixture
@@ -63,3 +64,38 @@ def test_two_frameworks_that_both_loop_are_told_by_their_cells(make_kernel, make
     )
     made.a.layers = [Layer("lstm1", 0, "dense")]
     assert suspected(recurrent, made) == []
+
+
+def modules(*listed):
+    return Trace(info={"modules": [{"name": name, "type": kind, "parameters": 9} for name, kind in listed]})
+
+
+def test_a_layer_that_has_no_fused_kernel_is_not_told_to_use_itself(unrolled, suspected):
+    unrolled.a.trace, unrolled.b.trace = modules(("lstm1", "LSTM")), modules(("lstm1", "GRU"))
+    (found,) = suspected(recurrent, unrolled)
+    assert found.title == "B runs lstm1 (GRU) cell by cell, A (LSTM) by a fused kernel"
+    assert "none for GRU" in found.remedy
+    assert "LSTMCell" not in found.remedy
+
+
+def test_a_cell_called_in_a_loop_replaces_the_layer(make_kernel, make_kernels_case, suspected, swapped):
+    k = make_kernel
+    one = [k("SGEMM", "gemm", 300, 2.0), k("aten::sigmoid", "activation", 100, 3.0)]
+    made = make_kernels_case(
+        [
+            ("lstm = cell (2)", "forward", [k("rnn ref", "recurrent", 500)], one),
+            ("cell", "forward", [], one, 0, 90),
+            ("fc", "forward", [k("SGEMM", "gemm", 200)], [k("SGEMM", "gemm", 210)]),
+        ]
+    )
+    made.a.trace, made.b.trace = modules(("lstm", "LSTM"), ("fc", "Linear")), modules(("cell", "LSTMCell"), ("fc", "Linear"))
+    made.matches[:2] = [Match(("lstm",), ("cell (2)",), 0.6, "alignment"), Match((), ("cell",), 1.0, "missing")]
+    made.a.layers[:] = [Layer("lstm", 0), Layer("fc", 1)]
+    made.b.layers[:] = [Layer("cell", 0), Layer("cell (2)", 1), Layer("fc", 2)]
+    (found,) = [one for one in suspected(recurrent, made) if "calls" in one.title]
+    assert found.title == "B calls a recurrent cell for each time step, A runs lstm by a fused kernel"
+    assert sum(found.claims.values()) == 2 * 400 + 90 - 500
+    assert "LSTMCell in a loop" in found.remedy
+    assert suspected(other_work, made) == [], "cells are no layers that the other side lacks"
+    made.b.trace = modules(("cell", "Linear"))
+    assert not [one for one in suspected(recurrent, made) if "calls" in one.title]

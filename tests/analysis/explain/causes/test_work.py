@@ -116,3 +116,19 @@ def test_operators_that_nothing_else_explains(make_kernel, make_kernels_case, ma
     assert (mirrored.title, mirrored.claims) == (found.title, {row: -ns for row, ns in found.claims.items()})
     other = make_kernels_case([("relu1", "forward", [relu], [relu, norm])], b=make_side("B", "mxnet"))
     assert work.other_operators(other) == [], "operators of two frameworks always differ"
+
+
+def test_larger_inputs_are_more_work_in_layers_that_multiply_nothing_too(make_kernel, make_kernels_case, suspected):
+    def product(ns, m):
+        return [make_kernel("SGEMM", "gemm", ns, operator="aten::addmm", m=m, n=64, k=64)]
+
+    def norm(ns, rows):
+        return [make_kernel("aten::batch_norm", "normalisation", ns, operator="aten::batch_norm", problem=f"{rows}x64:64")]
+
+    groups = [("fc", "forward", product(300, 64), product(450, 96)), ("bn", "forward", norm(100, 64), norm(160, 96), 5, 9)]
+    (found,) = suspected(work, make_kernels_case(groups))
+    assert found.title == "B does more work in fc and bn than A: 1.5 times the operations"
+    assert found.claims == {"r1": 150, "r2": 60, "r3": 4}
+    slower = [groups[0], ("bn", "forward", norm(100, 64), norm(160, 64), 5, 9)]
+    (found,) = suspected(work, make_kernels_case(slower))
+    assert found.claims == {"r1": 150}, "the same input for longer is no more work"
