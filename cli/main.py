@@ -47,6 +47,7 @@ GROUPS = {
         "device": "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording",
         "roofline": "operations and bytes per second of kernels or layers against measured ceilings",
         "energy": "joules per step, sample, layer and kind",
+        "ranks": "where a job of several ranks loses its time, and which rank makes the others wait",
         "gate": "fail when NEW is slower than BASE by more than allowed",
     },
     "set up": {

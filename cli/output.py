@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from kernelscope.reports import advice, comparison_tables, confirmed, tables, terminal
+from kernelscope.reports import advice, comparison_tables, confirmed, ranks, tables, terminal
 from kernelscope.reports.renderers import RENDERERS, to_csv
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
@@ -116,6 +116,14 @@ def write_confirmed(result: Mapping[str, Any], form: str) -> None:
         _print(confirmed.shown(result))
     else:
         sys.stdout.write(tables.to_json(dict(result)) if form == "json" else confirmed.markdown(result))
+
+
+def write_ranks(result: Mapping[str, Any], form: str) -> None:
+    """Write what a job of several ranks does (analysis.ranks.job) to stdout: as a table, as Markdown or as JSON."""
+    if form == "table":
+        _print(ranks.shown(result))
+    else:
+        sys.stdout.write(tables.to_json(dict(result)) if form == "json" else ranks.markdown(result))
 
 
 def write_page(write: Callable[[], None], target: Path) -> None:

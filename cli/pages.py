@@ -55,7 +55,8 @@ def capture(record: Mapping[str, Any], tables: Sequence[Mapping[str, Any]], trac
     parts = interactive_parts.of_capture(" \u00b7 ".join(str(entry["name"]) for entry in record["sources"]), trace)
     # the Trace is as it may be passed on
     advised = _advised(lambda: advise.of_subject(advise.of_trace(trace, str(target))), full_paths=True)
-    write_page(lambda: html.write_capture(record, tables, target, parts, advised, of_calls(trace)), target)
+    device = measured.of_device(trace)
+    write_page(lambda: html.write_capture(record, tables, target, parts, advised, of_calls(trace), device), target)
 
 
 def _advised(advice: Callable[[], dict[str, Any]], full_paths: bool) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.reports import text
 
 MOST = 3  # pieces of advice that are told in full; of the others only what to do
+_COMPUTING = "computing"  # a part of a step
 _START = 20  # times the kernels' time: a recording that lasts longer is mostly the program's start
 _BAR = 36  # columns of the longest bar
 
@@ -30,22 +31,44 @@ Result = Mapping[str, Any]
 def answer(result: Result) -> str:
     """Return in one sentence how long a step takes, what it does most of that time, and what can be saved."""
     step_ns = max(int(result["step_ns"]), 1)
-    first = [f"{part['what']} {_share(part['ns'], step_ns)}" for part in result["parts"][:3] if part["ns"] >= 0.01 * step_ns]
+    first = [
+        f"{part['what']} {_share(part['ns'], step_ns)}{_longest(result, part)}"
+        for part in result["parts"][:3]
+        if part["ns"] >= 0.01 * step_ns
+    ]
     advice = result["advice"]
     saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else " Nothing stands out to be saved."
     if result.get("unrecorded"):
         return f"The recording covers {_long(step_ns)} and says nothing of what computes: {result['unrecorded']}."
     recorded_ns = result.get("recorded_ns")
-    if recorded_ns and recorded_ns > _START * step_ns:
+    if _starting(result):
         more = saved if advice else " Record more steps to get advice on them."
         calls = ", ".join(f"{one['name']} ({_long(one['ns'])})" for one in result.get("calls", []))
         host = f"; the host was in {calls}" if calls else ""
-        return f"Mostly start-up: kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded{_on(result)}{host}.{more}"
+        return f"Mostly start-up: kernels take {ms(step_ns)} of the {_long(recorded_ns or 0)} recorded{_on(result)}{host}.{more}"
     if recorded_ns:
         whole = f"Kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded"
     else:
-        whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else f"The recording covers {ms(step_ns)}"
+        totals = (
+            f"The recording covers {ms(step_ns)}"
+            if result.get("timeline", True)
+            else f"Kernels and copies add up to {ms(step_ns)}"
+        )
+        whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else totals
     return f"{whole}{_on(result)}: {', '.join(first)}.{saved}"
+
+
+def _longest(result: Result, part: Mapping[str, Any]) -> str:
+    """Return what takes most of the computing, where anything takes a good part of the step."""
+    longest = result.get("longest")
+    if part["what"] != _COMPUTING or not longest or not result["step_ns"]:
+        return ""
+    return f" (most in {longest['name']}, {_share(longest['ns'], result['step_ns'])})"
+
+
+def _starting(result: Result) -> bool:
+    """Return whether the device idles nearly all of what was recorded, as while a program starts."""
+    return (result.get("recorded_ns") or 0) > _START * max(int(result["step_ns"]), 1)
 
 
 def _on(result: Result) -> str:
@@ -78,7 +101,7 @@ class Page:
     """What a page shows of it. first: pieces of advice told at once; more: the others. alternative: the bar, in words."""
 
     answer: str
-    parts: list[dict[str, Any]]
+    parts: list[dict[str, Any]]  # empty of a recording that is mostly start-up: they are not what it took
     first: list[dict[str, Any]]
     more: list[dict[str, Any]]
     notes: list[str]
@@ -96,7 +119,7 @@ def page(result: Result) -> Page:
             "width": 100 * part["ns"] / step_ns,
             "colour": f"part-{_NOT_LETTERS.sub('-', part['what'].lower())}",  # a class of style.css
         }
-        for part in result["parts"]
+        for part in ([] if _starting(result) else result["parts"])
     ]
     pieces = [
         {

@@ -10,6 +10,7 @@ from kernelscope.reports import content, units
 Record = Mapping[str, Any]
 Envelopes = Sequence[Mapping[str, Any]]
 
+_TELLS = 0.01  # of the time: a breakdown that knows less tells nothing
 ROWS = 15  # of the table that is shown first
 
 # Tables of the Trace as people call them
@@ -90,13 +91,18 @@ def warnings(record: Record) -> list[str]:
 def findings(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return sections of (name, sentence): what is odd, what is missing, what to know."""
     info = record["info"]
-    odd = [(name, units.count(count)) for name, count in sorted(record["diagnostics"].items()) if count]
+    odd = [_odd(name, count) for name, count in sorted(record["diagnostics"].items()) if count]
     sections = [
         ("What is odd in the capture", odd),
         ("What the capture does not hold", [(str(name), str(reason)) for name, reason in info.get("unavailable", {}).items()]),
         ("To know", [("", str(line)) for line in info.get("notes", [])]),
     ]
     return [(title, lines) for title, lines in sections if lines]
+
+
+def _odd(name: str, count: int) -> tuple[str, str]:
+    """Return what is odd and how much of it; names that end in ns tell times."""
+    return (name.removesuffix(", ns"), units.duration(count)) if name.endswith(", ns") else (name, units.count(count))
 
 
 def first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
@@ -121,7 +127,7 @@ def title(table: Mapping[str, Any]) -> str:
 
 def shown(breakdowns: Envelopes) -> list[Mapping[str, Any]]:
     """Return the breakdowns that the capture allows and that tell something, those that say most first."""
-    there = [part for part in breakdowns if part["rows"] and (part["coverage"] > 0 or part["by"] == "kernel")]
+    there = [part for part in breakdowns if part["rows"] and (part["coverage"] > _TELLS or part["by"] == "kernel")]
     return sorted(there, key=lambda part: _ORDER.index(part["by"]) if part["by"] in _ORDER else len(_ORDER))
 
 

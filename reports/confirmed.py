@@ -128,6 +128,11 @@ def notes(result: Result) -> list[str]:
         f"{result['rounds']} runs of each, in turns with the unchanged program; a difference counts where chance is below 5%, "
         "corrected for how many were tried."
     ]
+    if result["together"]:
+        said.append(
+            "The first line and the lines to keep rest on runs of their own, after these: what was chosen because it helped most "
+            "helped by chance, too."
+        )
     said += [f"{one['name']} does not help beside {one['beside']}." for one in (result["together"] or {}).get("dropped", [])]
     if result["left_out"]:
         said.append(f"Not tried, for lack of time (--budget): {', '.join(result['left_out'])}.")

@@ -210,10 +210,16 @@ def headline(result: Result) -> str:
 def _following(rows: Sequence[Row]) -> str:
     """Return how much longer sides take than the fastest; of many, the first of them and the slowest."""
     first, *others = rows
-    said = f"{first['framework']} takes {units.ratio(first['ratio'])} as long"
+    said = f"{first['framework']} takes {_ratio(first)} as long"
     if len(others) > _NAMED:
-        return f"{said}, {others[-1]['framework']}, the slowest of {len(others) + 2}, {units.ratio(others[-1]['ratio'])}"
-    return ", ".join([said, *(f"{row['framework']} {units.ratio(row['ratio'])}" for row in others)])
+        return f"{said}, {others[-1]['framework']}, the slowest of {len(others) + 2}, {_ratio(others[-1])}"
+    return ", ".join([said, *(f"{row['framework']} {_ratio(row)}" for row in others)])
+
+
+def _ratio(row: Row) -> str:
+    """Return how many times the fastest step a side takes; unsure where noise could hide as large a difference."""
+    unsure = (row.get("detection_limit_ns") or 0) > abs(row.get("slower_ns") or 0)
+    return units.ratio(row["ratio"]) + (" (unsure)" if unsure else "")
 
 
 def _step(row: Row) -> str:

@@ -18,6 +18,7 @@ Result = Mapping[str, Any]
 
 INSTRUMENTATION = content.INSTRUMENTATION
 UNEXPLAINED = "not explained"
+_CLOSE = 0.05  # of a step: without an interval a smaller difference may be noise
 _OFFSET = 2.0  # times the difference: percentages of it tell nothing where a cause is larger than that
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
@@ -131,6 +132,9 @@ def answer(result: Result) -> str:
         return f"{a} and {b} cannot be told apart: {_steps(result, shown)}, {much}{_interval(result, shown, False)}"
     if not shown.number(abs(delta)).strip("0.,"):
         return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
+    if not result.get("wall_interval_ns") and abs(delta) < _CLOSE * (result["a"].get("step_ns") or 0):
+        much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
+        return f"{a} and {b} are close: {_steps(result, shown)}, {much}{_interval(result, shown, False)}, noise may be as large"
     verb = "slower" if delta > 0 else "faster"
     low, high = result.get("wall_interval_ns") or (delta, delta)
     if low <= 0 <= high:
@@ -239,7 +243,7 @@ def share(result: Result, ns: int) -> str:
     whole = int(result["wall_delta_ns"])
     if not whole or any(abs(int(one["explains_ns"])) > _OFFSET * abs(whole) for one in result["findings"]):
         return ""
-    return f"{ns / whole * 100:,.0f}%"
+    return f"{round(ns / whole * 100) or 0:,}%"
 
 
 def unexplained(result: Result, rounded: int) -> str:

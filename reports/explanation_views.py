@@ -12,6 +12,7 @@ from kernelscope.reports.sections import MOST, View, ViewCell, ViewColumn, keys_
 from kernelscope.reports.text import SENTENCE, printable
 
 FIRST = 3  # causes on the first screen
+_CHANGED = ("Changed: ", "The only change of the program: ")
 _LINKS = 6  # rows that a cause links to by name
 _GROUPS = ("layer", "phase", "cell")
 _TIMES = ("delta_ns", "a_ns", "b_ns")
@@ -44,6 +45,11 @@ class ShownFinding:
     links: list[Link]
     more: int
     rows: list[str]
+
+    @property
+    def changed(self) -> str:
+        """What changed in the program."""
+        return next((said for said in self.evidence if said.startswith(_CHANGED)), "")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from kernelscope.reports import (
 from kernelscope.reports.content import Result
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.measured import MeasuredPart
+from kernelscope.reports.sections import View
 from kernelscope.reports.text import printable
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -83,13 +84,15 @@ def write_capture(
     interactive: Sequence[Interactive] = (),
     advised: Mapping[str, Any] | None = None,
     calls: Sequence[Mapping[str, Any]] = (),
+    device: Sequence[View] = (),
 ) -> None:
     """Write the report of an imported capture: import.json and the envelopes of its breakdowns, as `write_run` takes them.
 
     interactive: its interactive parts. advised: what to do about it. calls: those of the device's interface (accounting.calls).
-    Raises OSError when the file cannot be written.
+    device: tables of what the device did (see `measured`). Raises OSError when the file cannot be written.
     """
-    context = {**_capture(record, breakdowns), "calls": sections.calls(calls), "interactive": interactive, **_advised(advised)}
+    tables = {"calls": sections.calls(calls), "device": device}
+    context = {**_capture(record, breakdowns), **tables, "interactive": interactive, **_advised(advised)}
     _write(_page("capture.html", context), path)
 
 

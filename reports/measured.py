@@ -1,4 +1,4 @@
-"""What a run's page shows of the device: its roofline, and its energy, where the run has them."""
+"""What pages show of the device: its work (occupancy, copies, overlap, memory), roofline and energy, where there are any."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from matplotlib.figure import Figure
 from kernelscope.analysis import energy as joules
 from kernelscope.analysis.device import ceilings
 from kernelscope.analysis.device.roofline import roofline as attained
+from kernelscope.analysis.device.tables import NAMES, tables
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import Trace
 from kernelscope.reports import device, energy, figures
 from kernelscope.reports.roofline import anchor
 from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
@@ -47,7 +49,25 @@ def of_run(run: Run, known: Callable[[Any], Any]) -> list[MeasuredPart]:
         found.append(_part("Roofline", lambda: roofline(attained(run.trace(), "kernel", against()).as_dict())))
     if "energy" in run.record.get("passes", {}):
         found.append(_part("Energy", lambda: _energy(run)))
-    return found
+    views = of_device(run.trace(), run.record)
+    return [*found, *([MeasuredPart("Device", views, [])] if views else [])]
+
+
+def of_device(trace: Trace, record: Mapping[str, Any] | None = None) -> list[View]:
+    """Return the tables of what an accelerator did that have rows; none of a processor. record: run.json of our own run."""
+    if not len(trace.kernels) or set(trace.kernels["device"].dropna().astype(str)) <= {"cpu"}:
+        return []
+    made = tables(trace, NAMES, record)
+    return [
+        _view(f"device-{name}", _caption(name, rows), rows[:MOST], device.readable(rows[:MOST]))
+        for name, rows in made.items()
+        if not isinstance(rows, str)
+    ]
+
+
+def _caption(name: str, rows: Sequence[Row]) -> str:
+    more = f" (the first {MOST} of {len(rows)} rows; `kernelscope device` has all)" if len(rows) > MOST else ""
+    return device.TITLES[name] + more
 
 
 def _part(title: str, make: Callable[[], MeasuredPart]) -> MeasuredPart:

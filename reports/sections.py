@@ -21,6 +21,7 @@ _CALL_TITLES = {
     "duration_ns": "time", "share": "share", "count": "calls", "mean_ns": "average", "median_ns": "median", "min_ns": "shortest",
     "max_ns": "longest",
 }  # fmt: skip
+_OVERLAP = 1.05  # times the kernels' time
 Number = int | float
 
 
@@ -253,7 +254,8 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     numbers = [
         ViewColumn(title, True, sums) for title, sums in (("time", "duration"), ("calls", "count"), ("durations", "duration"))
     ]
-    columns = [ViewColumn("kernel"), *numbers, *map(ViewColumn, told), ViewColumn("found by")]
+    columns = [ViewColumn("kernel"), *numbers, *(ViewColumn(title, asked=title in _ASKED) for title in told)]
+    columns.append(ViewColumn("found by", asked=True))
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
     body = []
     for place, row in enumerate(rows):
@@ -321,13 +323,11 @@ def lines(result: Result) -> list[View]:
 
 
 def _lines(name: str, part: Mapping[str, Any]) -> View:
-    columns = [
-        ViewColumn("line"),
-        ViewColumn("statement"),
-        ViewColumn("time", True),
-        ViewColumn("share", True),
-        ViewColumn("hits", True),
-    ]
+    """Return one side's statements: of the lines pass with what they call, of a timeline each instant in one line."""
+    own = any(row.get("host_ns") is not None for row in part["rows"])
+    calls = own and any(row.get("profiled_ns") is not None for row in part["rows"])
+    columns = [ViewColumn("line"), ViewColumn("statement"), *(ViewColumn(head, True) for head in ("time", "share"))]
+    columns += [*([ViewColumn("with calls", True)] if calls else []), ViewColumn("hits", True)]
     rows = []
     for row in part["rows"]:
         place = units.UNKNOWN if row["line"] is None else str(row["line"])
@@ -339,19 +339,21 @@ def _lines(name: str, part: Mapping[str, Any]) -> View:
                 ViewCell(printable(statement), printable(statement), heat=heat, code=row["text"] is not None),
                 ViewCell(units.duration(row["time_ns"]), row["time_ns"]),
                 ViewCell(units.percent(row["share"]), row["share"]),
+                *([ViewCell(units.duration(row["profiled_ns"]), row["profiled_ns"])] if calls else []),
                 ViewCell(units.count(row["count"]), row["count"]),
             ]
         )
     files = dict.fromkeys(printable(content.short_path(row["file"])) for row in part["rows"] if row["file"] is not None)
     total = [
         ViewCell("step"),
-        ViewCell("of the lines pass"),
+        ViewCell("of the kernels pass" if own else "of the lines pass"),
         ViewCell(units.duration(part.get("step_ns"))),
         ViewCell("100.0%"),
-        ViewCell(""),
+        *[ViewCell("")] * (1 + calls),
     ]
     note = "" if part["rows"] else printable(part.get("unavailable") or "no lines pass was recorded")
-    caption = f"{printable(name)}, lines pass: {', '.join(files)}" if files else f"{printable(name)}, lines pass"
+    which = "kernels pass, time without what is called" if own else "lines pass, time with what is called"
+    caption = f"{printable(name)}, {which}: {', '.join(files)}" if files else f"{printable(name)}, {which}"
     return View(f"lines-{identifier(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
 
 
@@ -430,7 +432,8 @@ def breakdown(part: Mapping[str, Any]) -> View:
     Of more than MOST rows those with least time become one. A kernel's layer stands beneath its name: a path is no column.
     """
     by = str(part["by"])
-    rows = part["rows"]
+    of_kernels = by in ("kernel", "layer-kernel")
+    rows = [*(_host_last(part["rows"][:MOST]) if of_kernels else part["rows"][:MOST]), *part["rows"][MOST:]]
     numbered = ("count", "duration_ns", "time_ns", "share", *content.EXECUTIONS)
     every = [key for key in (rows[0] if rows else {}) if key not in numbered and (key, by) != ("method", "kernel")]
     known = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
@@ -441,18 +444,18 @@ def breakdown(part: Mapping[str, Any]) -> View:
         {"time": "duration", "share": "share", "calls": "count"} | dict.fromkeys(single.values(), "") | {"durations": "duration"}
     )
     timed = any(row["time_ns"] is not None for row in rows)
-    of_kernels = by in ("kernel", "layer-kernel")
-    twice = of_kernels and bool(single) and timed  # durations say what time and calls say
+    # durations say what time and calls say, but where kernels overlap in a capture that is looked at as a whole
+    twice = of_kernels and bool(single) and timed and not (part.get("window") == "capture" and _overlaps(rows))
     shown = [*sums] if timed else ["durations", *(title for title in sums if title not in ("time", "durations"))]
     numbers = [ViewColumn(title, True, sums[title], twice and title == "durations") for title in shown]
-    more = [ViewColumn(key, asked=of_kernels and key in _ASKED) for key in keys[1:]]
+    more = [_column(key, of_kernels and key in _ASKED) for key in keys[1:]]
     columns = [*map(ViewColumn, keys[:1]), *numbers, *more]
     longest = max((content.row_ns(row) for row in rows), default=1) or 1
     body = [
         [
             *(replace(_keyed(row[key], key), note=_joined(row, *beneath) or None) for key in keys[:1]),
             *_measured(row, longest, single, timed),
-            *(_keyed(row[key], key) if key != "method" else text_cell(row[key]) for key in keys[1:]),
+            *(_described(row[key], key) for key in keys[1:]),
         ]
         for row in rows[:MOST]
     ]
@@ -476,6 +479,31 @@ def breakdown(part: Mapping[str, Any]) -> View:
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
         keys=keys_of([*rows[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in known]), groups=grouping,
     )  # fmt: skip
+
+
+def _host_last(rows: Sequence[Row]) -> list[Row]:
+    """Return rows of kernels with those of the host behind them."""
+    return sorted(rows, key=lambda row: str(row["kernel"]).startswith("(host"))
+
+
+def _overlaps(rows: Sequence[Row]) -> bool:
+    """Return whether kernels' durations add up to more than the time that they have of the wall time."""
+    times, durations = (
+        sum(row[name] or 0 for row in rows if row.get("mean_ns") is not None) for name in ("time_ns", "duration_ns")
+    )
+    return durations > _OVERLAP * times
+
+
+def _column(key: str, asked: bool) -> ViewColumn:
+    """Return the column of a key; times are shown with their unit."""
+    return ViewColumn(key.removesuffix("_ns").replace("profiled", "with calls"), key.endswith("_ns"), asked=asked)
+
+
+def _described(value: Any, key: str) -> ViewCell:
+    """Return what is known of a row by a key behind its name."""
+    if key.endswith("_ns"):
+        return ViewCell(units.duration(value), value)
+    return text_cell(value) if key == "method" else _keyed(value, key)
 
 
 def _measured(row: Row, longest: Number, single: Iterable[str], timed: bool) -> list[ViewCell]:

@@ -20,6 +20,7 @@ SCHEMA = "kernelscope/advise/1"
 LEAST_ON_DEVICE = 0.02  # of a step: device work repeats well
 LEAST_ON_HOST = 0.05  # of a step: as much as processes of one program differ by on a quiet machine
 _CALLS, _CALLED = 3, 0.05  # calls of the host that are named, each of so much of the recording
+_LONG = 0.2  # of a step: a kernel that takes so much is named in the answer
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("dispatch", "fusion", "python", "host-bound")
@@ -47,7 +48,9 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     Keys: schema, path, framework, device, hardware, step_ns, per, steps (what they were taken from), recorded_ns (of a recording
     whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why nothing that
     computes was recorded; else None), devices (how many do work), calls (name, ns; what the host was in longest, of a recording
-    with recorded_ns), parts (what, ns; they add up to step_ns), advice (see model.Advice; what saves most first), notes.
+    with recorded_ns), parts (what, ns; they add up to step_ns), timeline (whether more than totals is known), longest (name and
+    ns of the kernel, on the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice;
+    what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -69,9 +72,19 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "devices": int(subject.trace.kernels["device"].nunique()),
         "calls": _calls(subject) if subject.recorded_ns else [],
         "parts": parts(subject),
+        "timeline": subject.timeline,
+        "longest": _longest(subject),
         "advice": [_plain(one) for one in kept],
         "notes": _notes(subject, kept),
     }
+
+
+def _longest(subject: Subject) -> dict[str, Any] | None:
+    """Return the kernel that takes most of the step, or on the host the kind of kernels; None where none takes much."""
+    first = largest(subject, "kind" if subject.on_host else "name", 1)
+    if not first or first[0]["time_ns"] < _LONG * subject.step_ns:
+        return None
+    return {"name": first[0]["name"], "ns": first[0]["time_ns"]}
 
 
 def largest(subject: Subject, column: str, most: int) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def within(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "copies within the device",
-            "tensors are copied within the device",
+            "the device copies its own memory",
             ns,
             "all of it, where results are written where they are needed",
             [f"{words.count(count)} copies {subject.per} take {words.share(subject, ns)} beside no kernel{size}.", *made],

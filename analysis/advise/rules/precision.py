@@ -12,6 +12,14 @@ from kernelscope.analysis.explain.device.case import MAIN
 
 _REACHED = 0.4  # of the time, at least, that remains on tensor cores: kernels reach a part of their peak
 _HALF = 0.5  # of the time of kernels that move memory, in types of half the size
+_WHOLE = 16  # bytes that a thread loads at once, where sizes allow it
+_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "tf32": 4}
+_ALIGNED = r"align[abc]?(\d+)"  # how many elements CUTLASS's and cuBLAS's kernels load at once, as their names tell
+_SIZES = {
+    "pytorch": "pad sizes to multiples of 8 in 16-bit types (4 in TF32): hidden sizes, heads, the vocabulary, and the numbers of "
+    "tokens, patches and samples that attention multiplies; F.scaled_dot_product_attention pads by itself",
+    "": "pad the sizes of products to multiples of 8 in 16-bit types, 4 in TF32",
+}
 
 _DOUBLE = {
     "pytorch": "make data and parameters float32: torch.set_default_dtype(torch.float32), tensor.float(), "
@@ -132,6 +140,26 @@ def mixed(subject: Subject) -> list[Advice]:
     ]
 
 
+def misaligned(subject: Subject) -> list[Advice]:
+    """Products whose sizes are no multiples of 16 bytes: their kernels load elements one by one or in pairs."""
+    rows = subject.kernels(MAIN)
+    loads = rows["name"].astype("string").str.extract(_ALIGNED, expand=False).astype("Float64") * rows["dtype"].map(_BYTES)
+    rows = rows[(loads < _WHOLE).fillna(False).to_numpy(bool)]
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "alignment",
+            "sizes of products are no multiples of 16 bytes, so that their kernels load elements singly",
+            ns * _HALF,
+            "half of their time: with sizes that are multiples, a thread loads 16 bytes at once",
+            [f"Such kernels: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *_where(rows)],
+            words.text(subject, _SIZES),
+            "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/",
+            words.ids(rows),
+        )
+    ]
+
+
 def _main(subject: Subject, dtype: str) -> pd.DataFrame:
     rows = subject.kernels(MAIN)
     return rows[(rows["dtype"] == dtype).fillna(False).to_numpy(bool)]
@@ -142,4 +170,4 @@ def _where(rows: pd.DataFrame) -> list[str]:
     return [f"Most of it in {named}."] if named else []
 
 
-RULES: tuple[Rule, ...] = (double, tf32, mixed)
+RULES: tuple[Rule, ...] = (double, tf32, mixed, misaligned)

@@ -128,7 +128,7 @@ def _info(capture: CuptiCapture) -> dict[str, Any]:
     notes = [f"the file is not whole: {capture.truncated}"] if capture.truncated else []
     totals = capture.tables["overheads"].assign(ns=lambda rows: rows["end_ns"] - rows["start_ns"])
     for kind, (count, total) in totals.groupby("kind", observed=True)["ns"].agg(["count", "sum"]).iterrows():
-        notes.append(f"CUPTI's own overhead: {kind} {total} ns in {count} intervals")
+        notes.append(f"CUPTI's own overhead: {kind} {total / 1e6:,.3f} ms in {count} intervals")
     kinds = capture.header.get("kinds")
     refused = {name: str(state) for name, state in kinds.items() if state != "on"} if isinstance(kinds, dict) else {}
     notes += [f"not recorded: {name} ({reason})" for name, reason in refused.items()]

@@ -412,7 +412,7 @@ class _ActivityDatabase:
         rows = self.timed("overheads", self.records("OVERHEAD", {**_SPAN, "overheadKind": "int"}))
         totals = (rows["end"] - rows["start"]).groupby(rows["overheadKind"]).agg(["count", "sum"])
         parts = [
-            f"{_OVERHEADS.get(int(str(kind)), f'kind {kind}')} {total} ns in {count} intervals"
+            f"{_OVERHEADS.get(int(str(kind)), f'kind {kind}')} {total / 1e6:,.3f} ms in {count} intervals"
             for kind, count, total in totals.itertuples()
         ]
         if parts:

@@ -319,6 +319,23 @@ def test_what_two_rules_see_is_said_once():
     assert list(topics(advised(*waits))) == ["input pipeline"]
 
 
+def test_sizes_that_are_no_multiples_of_16_bytes():
+    odd = Kernel("cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1", 5000, "gemm", dtype="bf16", operator="aten::bmm")
+    result = advised(*TUNED, odd)
+    assert topics(result)["alignment"] == pytest.approx(2.5, rel=0.02)
+    assert "multiples of 8" in result["advice"][0]["remedy"]
+    for name in ("align8", "aligna8_alignc8"):
+        assert "alignment" not in topics(advised(*TUNED, replace(odd, name=odd.name.replace("align1", name))))
+
+
+def test_the_answer_names_what_takes_most():
+    long = Kernel("ampere_bf16_s16816gemm_bf16_256x128", 6000, "gemm", dtype="bf16", operator="aten::mm", grid="512,1,1")
+    result = advised(*TUNED, long)
+    assert result["longest"] == {"name": long.name, "ns": pytest.approx(6e6, rel=0.02)}
+    assert f"computing 100% (most in {long.name}, 37%" in answer(result) or f"(most in {long.name}, 38%)" in answer(result)
+    assert advised(*TUNED)["longest"] is None, "ten kernels of a tenth each"
+
+
 # --- recordings without steps ---------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,159 @@
+"""A job: its ranks put in order, their collectives matched, and the time of a step in parts that add up for every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.ranks import waiting
+from kernelscope.analysis.ranks.captures import recordings
+from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, clocks
+from kernelscope.analysis.ranks.matching import matched
+from kernelscope.analysis.ranks.recording import HOST, OTHER, RankRecording
+from kernelscope.analysis.trace import intervals
+
+SCHEMA = "kernelscope/ranks/1"
+WAITING, TRANSFER, UNMATCHED = "waiting for ranks", "transfer", "communication, unmatched"
+JOB_PARTS = ("compute", TRANSFER, WAITING, UNMATCHED, "copy", HOST, OTHER)
+
+
+def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:
+    """Return what a job of several ranks does in a step, as plain data; raise EvidenceError where fewer than two can be read.
+
+    paths: a capture of each rank. workers: processes that read them (default: as many as processors).
+
+    Keys: schema; ranks (rank, path, told_by, device, hardware, steps, step_ns, JOB_PARTS in ns per step, which add up to step_ns,
+    offset_ns of its clock); world (how many ranks the captures say there are; None unknown); step_ns (of the slowest rank),
+    parts (JOB_PARTS added up over ranks, ns per step); collectives (operation, count, and added up over ranks per step: wait_ns,
+    transfer_ns, exposed_wait_ns); blame (rank, operation, cause, where, name, count, ns: what others waited for it in a step;
+    rank is None where two came within the clocks' uncertainty); partial (whether more ranks are missing than are there, so that
+    whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction, impossible);
+    matched, unmatched (collectives of all ranks, and of single ranks that not all have); notes.
+    """
+    ranks, notes = recordings(paths, workers)
+    places = matched([one.collectives for one in ranks])
+    found = _clocks(places, ranks)
+    wait_ns = waiting.waits(places, ranks, found) if len(places) else np.zeros(places.shape, dtype=np.int64)
+    exposed = waiting.exposed_waits(places, ranks, wait_ns)
+    rows = [_of_rank(one, number, places[:, number], int(exposed[:, number].sum()), found) for number, one in enumerate(ranks)]
+    steps = max(one.steps for one in ranks)
+    blame = waiting.blamed(places, ranks, found, exposed) if len(places) else pd.DataFrame(columns=list(waiting.BLAMED))
+    unmatched = sum(len(one.collectives) for one in ranks) - places.size
+    return {
+        "schema": SCHEMA,
+        "ranks": rows,
+        "world": max((one.world for one in ranks if one.world is not None), default=None),
+        "steps": steps,
+        "step_ns": max(one.step_ns for one in ranks),
+        "parts": {name: sum(row[name] for row in rows) for name in JOB_PARTS},
+        "collectives": _collectives(places, ranks, wait_ns, exposed, steps),
+        "blame": _blame(blame, ranks, steps),
+        "partial": _missing(ranks) > len(ranks),
+        "clocks": {
+            "uncertainty_ns": found.uncertainty_ns, "apart_ns": found.apart_ns, "impossible": found.impossible,
+        },
+        "matched": len(places),
+        "unmatched": int(unmatched),
+        "notes": [*notes, *_notes(ranks, places, found, int(unmatched))],
+    }  # fmt: skip
+
+
+# --- what is to be known ------------------------------------------------------------------------------------------------------
+
+
+def _missing(ranks: Sequence[RankRecording]) -> int:
+    """Return how many ranks were not recorded, as far as the captures say how many there are."""
+    world = max((one.world for one in ranks if one.world is not None), default=len(ranks))
+    return max(world - len(ranks), 0)
+
+
+def _notes(ranks: Sequence[RankRecording], places: npt.NDArray[np.int64], found: Clocks, unmatched: int) -> list[str]:
+    """Return what a reader must know of ranks, matching and clocks."""
+    notes = []
+    missing = _missing(ranks)
+    if missing:
+        notes.append(
+            f"{missing} of {missing + len(ranks)} ranks are missing: what they did, and whether they came last, is not known"
+        )
+    if found.impossible:
+        notes.append(
+            f"{found.impossible} of {len(places)} collectives end before all ranks have begun them: clocks drift, or they are "
+            "matched wrongly"
+        )
+    by_name = sum(one.told_by == "its name" for one in ranks)
+    if by_name:
+        notes.append(f"the numbers of {by_name} ranks are those in their files' names")
+    unknown = sum(one.rank is None for one in ranks)
+    if unknown:
+        notes.append(f"{unknown} ranks are numbered in the order of files and devices: nothing tells their numbers")
+    if unmatched:
+        notes.append(f"{unmatched} collectives are not in the recordings of all ranks; waiting in them is not known")
+    if len({one.steps for one in ranks}) > 1:
+        notes.append(f"ranks were recorded for {min(one.steps for one in ranks)} to {max(one.steps for one in ranks)} steps")
+    return notes
+
+
+# --- parts ----------------------------------------------------------------------------------------------------------------------
+
+
+def _clocks(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording]) -> Clocks:
+    if not len(places):
+        return Clocks(np.zeros(len(ranks), dtype=np.int64), 0, 0, 0)
+    start, end = waiting.times(places, ranks)
+    operations = ranks[0].collectives["operation"].iloc[places[:, 0]]
+    return clocks(start, end, operations.isin(DEPENDENT).to_numpy(bool))
+
+
+def _of_rank(one: RankRecording, number: int, places: npt.NDArray[np.int64], waited_ns: int, found: Clocks) -> dict[str, Any]:
+    """Return a rank's step in JOB_PARTS. places: its matched collectives; waited_ns: exposed waiting in all of its steps."""
+    parts, lasted = one.parts, one.exposed["end_ns"] - one.exposed["start_ns"]
+    whole, known = int(lasted.sum()), int(lasted[one.exposed["collective"].isin(places)].sum())
+    pieces = np.array([known - waited_ns, waited_ns, whole - known], dtype=float)
+    split = intervals.apportion(pieces, parts["communication"])
+    about = {name: getattr(one, name) for name in ("path", "told_by", "device", "hardware", "steps", "step_ns")}
+    talking = dict(zip((TRANSFER, WAITING, UNMATCHED), map(int, split), strict=True))
+    rest = {name: parts[name] for name in ("compute", "copy", HOST, OTHER)}
+    rank = one.rank if one.rank is not None else number
+    return {"rank": rank, **about, **talking, **rest, "offset_ns": int(found.offsets_ns[number])}
+
+
+def _collectives(
+    places: npt.NDArray[np.int64], ranks: Sequence[RankRecording], wait_ns: npt.NDArray[np.int64],
+    exposed: npt.NDArray[np.int64], steps: int,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return a row for each operation, that with most waiting first."""
+    if not len(places):
+        return []
+    start, end = waiting.times(places, ranks)
+    table = pd.DataFrame(
+        {"operation": ranks[0].collectives["operation"].iloc[places[:, 0]].to_numpy(), "wait_ns": wait_ns.sum(axis=1),
+         "transfer_ns": (end - start - wait_ns).sum(axis=1), "exposed_wait_ns": exposed.sum(axis=1)}
+    )  # fmt: skip
+    groups = table.groupby("operation", sort=True)
+    sums, counts = groups.sum().sort_values("wait_ns", ascending=False, kind="stable"), groups.size()
+    return [
+        {"operation": str(name), "count": int(counts[name]), **{key: round(int(value) / steps) for key, value in row.items()}}
+        for name, row in sums.iterrows()
+    ]
+
+
+def _blame(table: pd.DataFrame, ranks: Sequence[RankRecording], steps: int) -> list[dict[str, Any]]:
+    """Return who made others wait, and by what, that with most waiting first."""
+    if table.empty:
+        return []
+    keys = ["rank", "operation", "cause", "where", "name"]
+    mine = table.assign(**{name: table[name].mask(table["rank"] < 0) for name in ("cause", "where", "name")})
+    sums = mine.groupby(keys, dropna=False, sort=True)["others_ns"].agg(["size", "sum"]).reset_index()
+    sums = sums.sort_values("sum", ascending=False, kind="stable")
+    numbers = [one.rank if one.rank is not None else place for place, one in enumerate(ranks)]
+    return [
+        {"rank": numbers[int(row["rank"])] if row["rank"] >= 0 else None, "operation": str(row["operation"]),
+         **{name: None if pd.isna(row[name]) else str(row[name]) for name in ("cause", "where", "name")},
+         "count": int(row["size"]), "ns": round(int(row["sum"]) / steps)}
+        for row in sums.to_dict("records") if row["sum"] > 0
+    ]  # fmt: skip

@@ -1,0 +1,52 @@
+"""Which collectives of several ranks are one: the n-th of the same operation, after buffers that begin elsewhere are aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Int = npt.NDArray[np.int64]
+_SHIFTS = 64  # collectives by which one recording may begin later than another
+
+
+def matched(tables: Sequence[pd.DataFrame]) -> Int:
+    """Return [collectives, ranks]: the place of each collective in each rank's table; those that not all ranks have are left out.
+
+    tables: operation, start_ns and end_ns, in the order of starts. Recordings that hold other numbers of collectives are shifted
+    against the first so that most operations agree, and among such shifts so that ends lie alike: ranks leave a collective
+    together, whatever their clocks say.
+    """
+    if not tables or any(table.empty for table in tables):
+        return np.empty((0, len(tables)), dtype=np.int64)
+    shifts = [_shift(tables[0], table) for table in tables]
+    low = max(0, *(-shift for shift in shifts)) if len(shifts) > 1 else 0
+    high = min(len(table) - shift for table, shift in zip(tables, shifts, strict=True))
+    places = np.array([np.arange(low, max(high, low)) + shift for shift in shifts], dtype=np.int64).T
+    operations = np.array(
+        [table["operation"].to_numpy(dtype=object)[places[:, rank]] for rank, table in enumerate(tables)], dtype=object
+    )
+    return places[(operations == operations[0]).all(axis=0)] if len(places) else places
+
+
+def _shift(base: pd.DataFrame, other: pd.DataFrame) -> int:
+    """Return by how many collectives the other recording is ahead: its row k + shift is row k of the base."""
+    if len(base) == len(other) and (base["operation"].to_numpy() == other["operation"].to_numpy()).all():
+        return 0
+    most = min(_SHIFTS, max(len(base), len(other)) - 1)
+    return max(range(-most, most + 1), key=lambda shift: (*_agreement(base, other, shift), -abs(shift)))
+
+
+def _agreement(base: pd.DataFrame, other: pd.DataFrame, shift: int) -> tuple[int, float]:
+    """Return how many operations agree under a shift, and how alike the differences of their ends are (larger is better)."""
+    low, high = max(0, -shift), min(len(base), len(other) - shift)
+    if high <= low:
+        return 0, -np.inf
+    mine, theirs = base.iloc[low:high], other.iloc[low + shift : high + shift]
+    same = mine["operation"].to_numpy() == theirs["operation"].to_numpy()
+    if not same.any():
+        return 0, -np.inf
+    apart = theirs["end_ns"].to_numpy(np.int64)[same] - mine["end_ns"].to_numpy(np.int64)[same]
+    return int(same.sum()), -float(np.median(np.abs(apart - np.median(apart))))

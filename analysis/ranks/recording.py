@@ -1,0 +1,176 @@
+"""What a job needs of one rank: its step in parts, its collectives, and what it did before each of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE, account
+from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution import steps as finding_steps
+from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.attribution.steps.model import critical_device
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain.device.side import hardware_of
+from kernelscope.analysis.kernels.short_names import short
+from kernelscope.analysis.recordings import reading
+from kernelscope.analysis.trace import Trace, intervals
+
+Int = npt.NDArray[np.int64]
+
+HOST, OTHER = "idle, by the host", "idle, else"
+PARTS = ("compute", "communication", "copy", HOST, OTHER)  # of a rank's step, before communication is split
+_PART_OF = {COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy"}
+_CAPTURE = "the capture"  # told the rank
+_NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
+KERNELS, HOSTS = "kernels", "host"  # what a segment before a collective is made of
+SEGMENT = ("collective", "what", "where", "name", "ns")
+
+
+@dataclass(frozen=True)
+class RankRecording:
+    """One rank of a job.
+
+    rank, world: its number and how many there are, None where neither content nor name tells. told_by: which of the two told
+    the rank. device, hardware: what computes. steps: how many; step_ns: the mean one; parts: PARTS with ns per step, which add
+    up to it. collectives: in the order of their starts, clock of this rank: operation, start_ns, end_ns, idle_ns (the
+    device did nothing between the end of the one before and this start), before_ns (from that end to this start; -1 of the
+    first). exposed: pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in
+    collectives), start_ns, end_ns. segments: what was done before each and after the one before it (SEGMENT): kernels by layer
+    and name, ns as durations; and what the host did while the device idled, by cause and the function, operator or range.
+    """
+
+    path: str
+    rank: int | None
+    told_by: str
+    world: int | None
+    device: str
+    hardware: str | None
+    steps: int
+    step_ns: int
+    parts: dict[str, int]
+    collectives: pd.DataFrame
+    exposed: pd.DataFrame
+    segments: pd.DataFrame
+
+
+def read(path: Path) -> list[RankRecording]:
+    """Return the ranks of a capture: the one that it says it is of, or a rank for each of its devices.
+
+    Raises EvidenceError where it cannot be read or nothing ran on a device.
+    """
+    trace = reading.read(path)
+    rank, told_by = _rank(trace, path.name)
+    request = Request()
+    trace = finding_steps.windowed(trace, request)
+    trace = finding_steps.applied(trace, finding_steps.find(trace, request))
+    device = critical_device(trace)
+    if device is None:
+        raise EvidenceError(f"{path}: no accelerator computes in it; ranks are compared by their devices' work")
+    named = trace.kernels["device"].dropna().astype(str)
+    several = sorted({one for one in named.unique() if one != "cpu"}, key=lambda one: (len(one), one))
+    if told_by == _CAPTURE or len(several) < 2:
+        return [_of_device(trace, path, device, rank, told_by)]
+    return [_of_device(trace, path, one, None, "its device") for one in several]
+
+
+def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by: str) -> RankRecording:
+    done = account(trace, device)
+    kernels = trace.kernels[(trace.kernels["device"] == device).fillna(False).to_numpy(bool) & trace.kernels["start_ns"].notna()]
+    talks = (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
+    collectives = _collectives(kernels[talks], kernels[~talks])
+    windows = _windows(trace, kernels)
+    segments = [_kernels(collectives, kernels[~talks]), _host(trace, collectives, kernels, windows)]
+    return RankRecording(
+        path=str(path), rank=rank, told_by=told_by, world=(trace.info.get("distributed") or {}).get("world_size"), device=device,
+        hardware=hardware_of(trace, device), steps=len(done.lengths), step_ns=done.step_ns, parts=_parts(done.rows),
+        collectives=collectives, exposed=_exposed(collectives, kernels[~talks], windows),
+        segments=pd.concat(segments, ignore_index=True),
+    )  # fmt: skip
+
+
+def _rank(trace: Trace, name: str) -> tuple[int | None, str]:
+    told = (trace.info.get("distributed") or {}).get("rank")
+    if told is not None:
+        return int(told), _CAPTURE
+    found = _NUMBER.search(name)
+    return (int(next(filter(None, found.groups()))), "its name") if found else (None, "nothing")
+
+
+def _parts(rows: pd.DataFrame) -> dict[str, int]:
+    """Return the step by PARTS; what the host did while the device idled is known where its calls or operators were recorded."""
+    unseen = (rows["part"] == IDLE) & (rows["cause"] == idle_causes.UNSEEN)
+    part = rows["part"].map(_PART_OF).where(rows["part"] != IDLE, HOST).mask(unseen, OTHER)
+    sums = rows.groupby(part)["time_ns"].sum()
+    return {name: int(sums.get(name, 0)) for name in PARTS}
+
+
+def _windows(trace: Trace, kernels: pd.DataFrame) -> tuple[Int, Int]:
+    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
+    if len(steps):
+        return device_steps.bounds(steps)
+    start, end = intervals.edges(kernels)
+    return np.array([start.min()]), np.array([end.max()])
+
+
+def _collectives(talking: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """Return the collectives in the order of their starts (see RankRecording)."""
+    table = talking.sort_values("start_ns", kind="stable").reset_index(drop=True)
+    operation = table["algorithm"].astype("string").fillna(table["name"].astype("string").map(short))
+    start, end = intervals.edges(table)
+    over = np.concatenate([[-1], np.maximum.accumulate(end)[:-1]]) if len(end) else end
+    before = np.where(over >= 0, start - over, -1)
+    gaps = np.flatnonzero(before > 0)
+    idle = np.zeros(len(start), dtype=np.int64)
+    if len(gaps):
+        free = intervals.uncovered(*intervals.edges(others), over[gaps], start[gaps])
+        at = gaps[np.clip(np.searchsorted(over[gaps], free[0], side="right") - 1, 0, len(gaps) - 1)]
+        np.add.at(idle, at, free[1] - free[0])
+    return pd.DataFrame({"operation": operation, "start_ns": start, "end_ns": end, "before_ns": before, "idle_ns": idle})
+
+
+def _exposed(collectives: pd.DataFrame, others: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:
+    """Return the pieces of collectives that nothing hides; of several at once the earliest owns an instant."""
+    start, end = intervals.edges(collectives)
+    reached = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]]) if len(end) else end
+    begun = np.maximum(start, reached)
+    mine = np.flatnonzero(end > begun)
+    # without computing: gaps of the others within the steps, cut by the collectives
+    free = intervals.uncovered(*intervals.edges(others), *windows)
+    index, _, first, last = intervals.split_at(begun[mine], end[mine], *free)
+    return pd.DataFrame({"collective": mine[index], "start_ns": first, "end_ns": last})
+
+
+def _kernels(collectives: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """Return what computed before each collective and after the one before, by layer and kernel."""
+    table = pd.DataFrame(
+        {"where": others["layer"].astype("string").fillna("").to_numpy(),
+         "name": others["name"].astype("string").map(short).to_numpy(),
+         "ns": (others["end_ns"] - others["start_ns"]).to_numpy(np.int64)}
+    )  # fmt: skip
+    return _by_collective(collectives, others["start_ns"].to_numpy(np.int64), table, KERNELS)
+
+
+def _host(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:
+    """Return what the host did before each collective while the device idled, by cause and what exactly it was in."""
+    free = intervals.uncovered(*intervals.edges(kernels), *windows)
+    pieces = idle_causes.pieces(trace, free, windows)
+    table = pd.DataFrame(
+        {"where": pieces["cause"].astype("string").fillna("").to_numpy(),
+         "name": pieces["detail"].astype("string").fillna("").to_numpy(), "ns": pieces["time_ns"].to_numpy(np.int64)}
+    )  # fmt: skip
+    return _by_collective(collectives, pieces["start_ns"].to_numpy(np.int64), table, HOSTS)
+
+
+def _by_collective(collectives: pd.DataFrame, start: Int, table: pd.DataFrame, what: str) -> pd.DataFrame:
+    """Return what begins at these times, added up by the collective that comes next; what no collective follows is left out."""
+    place = np.searchsorted(collectives["start_ns"].to_numpy(np.int64), start, side="right")
+    table = table.assign(collective=place, what=what)
+    table = table[table["collective"] < len(collectives)]
+    return table.groupby(["collective", "what", "where", "name"], sort=True)["ns"].sum().reset_index()[list(SEGMENT)]

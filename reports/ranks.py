@@ -1,0 +1,146 @@
+"""What a job of several ranks does, for people: the answer, who makes others wait, and each rank's step in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from kernelscope.analysis.ranks.job import JOB_PARTS, TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.recording import HOSTS
+from kernelscope.reports import text, units
+from kernelscope.reports.fitted import Fitted
+from kernelscope.reports.renderers import Markdown
+from kernelscope.reports.table import Table, of_rows
+from kernelscope.reports.trimmed import Trimmed
+
+Result = Mapping[str, Any]
+_LEAST = 0.01  # of the job's time: what is less is not named
+_MOST = 0.5  # of what makes a rank late: what alone takes as much is named
+_NAMED = 3  # parts in the answer
+_UNDECIDED = "undecided"
+_ROWS = 8  # of a table in the terminal
+
+
+def answer(result: Result) -> str:
+    """Return in one sentence what a step costs, where the time goes, and who makes the others wait."""
+    whole = sum(result["parts"].values()) or 1
+    parts = sorted(result["parts"].items(), key=lambda part: -part[1])[:_NAMED]
+    shares = ", ".join(f"{_plain(name)} {ns / whole:.0%}" for name, ns in parts if ns > _LEAST * whole)
+    first = f"A step takes {units.duration(result['step_ns'])} on {len(result['ranks'])} ranks: {shares}."
+    slowest = _slowest(result)
+    return f"{first} {slowest}" if slowest else first
+
+
+def _slowest(result: Result) -> str:
+    """Return who makes the others wait most, and by what."""
+    if result["partial"]:
+        missing = (result["world"] or 0) - len(result["ranks"])
+        return f"Whom they wait for is not known: {missing} of {result['world']} ranks are missing."
+    if not result["matched"]:
+        return "Whether ranks wait for one another is not known: no collective is in the recordings of all."
+    waited = result["parts"][WAITING]
+    by_rank: dict[int, int] = {}
+    for row in result["blame"]:
+        if row["rank"] is not None:
+            by_rank[row["rank"]] = by_rank.get(row["rank"], 0) + row["ns"]
+    if not by_rank or waited < _LEAST * sum(result["parts"].values()):
+        return "No rank makes the others wait much."
+    rank = max(by_rank, key=lambda one: by_rank[one])
+    mine = [row for row in result["blame"] if row["rank"] == rank]
+    much = f"{units.duration(by_rank[rank])} of rank time a step ({by_rank[rank] / waited:.0%} of all waiting)"
+    return f"Rank {rank} makes the others wait most: {much}, {_cause(mine)}."
+
+
+def _cause(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what makes a rank late, of all that does: kernels or its host, where, and what alone is most of that."""
+    sums: dict[tuple[str, str | None], int] = {}
+    for row in rows:
+        key = row["cause"], row["where"]
+        sums[key] = sums.get(key, 0) + row["ns"]
+    cause, where = max(sums, key=lambda key: sums[key])
+    mine = [row for row in rows if (row["cause"], row["where"]) == (cause, where)]
+    name = mine[0]["name"] if mine[0]["name"] and mine[0]["ns"] > _MOST * sums[cause, where] else None
+    if cause == HOSTS:
+        doing = " ".join(filter(None, (where, name and f"({name})")))
+        return "mostly because its host launches late" + (f": {doing}" if doing else "")
+    what = " in ".join(filter(None, (name, where)))
+    return "mostly by kernels that take longer" + (f": {what}" if what else "")
+
+
+def _plain(name: str) -> str:
+    return {"compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides"}.get(name, name)
+
+
+def tables(result: Result) -> list[Table]:
+    """Return ranks, who makes others wait, and operations, times in ms per step."""
+    parts = [name for name in JOB_PARTS if name != UNMATCHED or result["parts"][UNMATCHED]]
+    ranks = [
+        {"rank": row["rank"], "step, ms": _ms(row["step_ns"]), **{f"{_plain(name)}": _ms(row[name]) for name in parts},
+         "clock, ms": f"{row['offset_ns'] / 1e6:+,.3f}"}
+        for row in result["ranks"]
+    ]  # fmt: skip
+    blame = [
+        {"others wait, ms": _ms(row["ns"]), "rank": _UNDECIDED if row["rank"] is None else row["rank"],
+         "before": row["operation"], "by": row["cause"], "what": row["name"], "where": row["where"], "times": row["count"]}
+        for row in result["blame"]
+    ]  # fmt: skip
+    operations = [
+        {"operation": row["operation"], "waiting, ms": _ms(row["wait_ns"]), "of it exposed, ms": _ms(row["exposed_wait_ns"]),
+         "transfer, ms": _ms(row["transfer_ns"]), "count": row["count"]}
+        for row in result["collectives"]
+    ]  # fmt: skip
+    first = ("rank", "step, ms", "computing", _plain(WAITING), _plain(TRANSFER))
+    made = [of_rows("ranks", ranks, title="Each rank's step, in ms", first=first)]
+    if blame and not result["partial"]:
+        title = "Who makes the others wait, rank time a step"
+        made.append(of_rows("blame", blame, title=title, first=("others wait, ms", "rank", "by")))
+    if operations:
+        made.append(of_rows("operations", operations, title="Collectives, added up over ranks, a step"))
+    return made
+
+
+def shown(result: Result) -> Trimmed:
+    """Return it for a terminal."""
+    parts: list[Any] = [Text(text.printable(answer(result), None), style="bold"), Text()]
+    for table in tables(result):
+        parts += [Fitted(_head(table)), Text()]
+    return Trimmed(Group(*parts, *(Text(text.printable(note, None), style="dim") for note in notes(result))))
+
+
+def _head(table: Table) -> Table:
+    """Return the first rows of a table; ranks are all shown while they are few."""
+    most = 2 * _ROWS if table.name == "ranks" else _ROWS
+    if len(table.rows) <= most:
+        return table
+    more = f"{table.title} (the first {most} of {len(table.rows)} rows; all: --format markdown)"
+    return Table(table.name, table.columns, table.rows[:most], more, table.first)
+
+
+def markdown(result: Result) -> str:
+    """Return it as Markdown."""
+    lines = [f"### {text.markdown(answer(result))}", "", *(Markdown().render(table) for table in tables(result))]
+    return "\n".join([*lines, *(f"- {text.markdown(note)}" for note in notes(result))]).rstrip() + "\n"
+
+
+def notes(result: Result) -> list[str]:
+    """Return what the numbers rest on."""
+    clocks, matched = result["clocks"], result["matched"]
+    if matched:
+        apart, left = units.duration(clocks["apart_ns"]), units.duration(2 * clocks["uncertainty_ns"])
+        count = units.counted(matched, "collective")
+        said = f"{count} of all ranks; their ends lie {left} apart with corrected clocks, {apart} without"
+    else:
+        said = "no collective is in the recordings of all ranks: clocks are not corrected, and waiting is not known"
+    return [said, *_steps(result["ranks"]), *result["notes"]]
+
+
+def _steps(ranks: Sequence[Mapping[str, Any]]) -> list[str]:
+    fewest = min(row["steps"] for row in ranks)
+    return [f"{units.counted(fewest, 'step')} recorded: who is last may differ from step to step"] if fewest < 3 else []
+
+
+def _ms(ns: int) -> str:
+    return f"{ns / 1e6:,.3f}"

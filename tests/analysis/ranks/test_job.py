@@ -1,0 +1,138 @@
+"""Jobs of several ranks: captures of others, with numbers by plain loops over the files, and by HolisticTraceAnalysis."""
+
+import gzip
+import json
+import re
+
+import pytest
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.ranks import job
+from kernelscope.analysis.ranks.job import JOB_PARTS, TRANSFER, WAITING
+from kernelscope.reports import ranks as report
+from tests.places import corpus
+
+
+def files(name):
+    return sorted(corpus(f"ranks/{name}").glob("*.json.gz"))
+
+
+@pytest.fixture(scope="module")
+def megatron():
+    return job(files("megatron_tp8"), workers=2)
+
+
+def collectives(path):
+    """Return start and end of a rank's NCCL kernels, ns, in order."""
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    found = [one for one in events if one.get("ph") == "X" and one.get("cat") == "kernel" and "nccl" in one["name"].lower()]
+    return sorted((round(one["ts"] * 1000), round((one["ts"] + one["dur"]) * 1000)) for one in found)
+
+
+def test_every_rank_adds_up(megatron):
+    assert [row["rank"] for row in megatron["ranks"]] == list(range(8))
+    for row in megatron["ranks"]:
+        assert sum(row[name] for name in JOB_PARTS) == row["step_ns"]
+    assert megatron["parts"] == {name: sum(row[name] for row in megatron["ranks"]) for name in JOB_PARTS}
+
+
+def test_computing_is_what_holistic_trace_analysis_says(megatron):
+    printed = corpus("ranks/peer_results/hta_megatron_tp8.txt").read_text().partition("## overlap")[0]
+    rows = [line.split() for line in printed.splitlines() if re.match(r"\d+ +\d+ +[\d.]+ ", line)]
+    expected = {int(row[1]): float(row[3]) for row in rows}
+    assert expected.keys() == set(range(8))
+    for row in megatron["ranks"]:
+        assert row["compute"] / 1000 == pytest.approx(expected[row["rank"]], abs=1)
+
+
+def test_waiting_and_who_came_last_are_those_of_plain_loops(megatron):
+    tables = [collectives(path) for path in files("megatron_tp8")]
+    assert {len(table) for table in tables} == {84}
+    offsets = [row["offset_ns"] for row in megatron["ranks"]]
+    waits, last = [0] * 8, {}
+    for number in range(84):
+        starts = [table[number][0] - offset for table, offset in zip(tables, offsets, strict=True)]
+        for rank, start in enumerate(starts):
+            begun, over = tables[rank][number]
+            waits[rank] += min(max(starts) - start, over - begun)
+        first, second = sorted(starts)[-1:], sorted(starts)[-2]
+        if first[0] - second > 2 * megatron["clocks"]["uncertainty_ns"]:
+            last.setdefault(starts.index(first[0]), []).append(number)
+    for row, expected in zip(megatron["ranks"], waits, strict=True):
+        assert row[WAITING] == pytest.approx(expected, abs=84)  # nothing runs beside these collectives
+    blamed = {}
+    for row in megatron["blame"]:
+        blamed[row["rank"]] = blamed.get(row["rank"], 0) + row["count"]
+    assert {rank: count for rank, count in blamed.items() if rank is not None} == {
+        rank: len(numbers) for rank, numbers in last.items()
+    }
+    assert (megatron["matched"], megatron["unmatched"]) == (84, 0)
+    # the least durations of all ranks take 50,099 us, as was counted before
+    assert sum(row[TRANSFER] for row in megatron["ranks"]) / 8 == pytest.approx(50_099_000, rel=0.01)
+
+
+def test_the_answer_names_the_rank(megatron):
+    said = report.answer(megatron)
+    assert said.startswith("A step takes 634 ms on 8 ranks: waiting for other ranks 59%, computing 21%")
+    assert "Rank 0 makes the others wait most: 1.53 s of rank time a step (52% of all waiting)" in said
+    assert "host" in said
+
+
+def shifted(path, folder, ms):
+    """Write a capture whose clock is ahead."""
+    capture = json.loads(gzip.decompress(path.read_bytes()))
+    for event in capture["traceEvents"]:
+        if isinstance(event.get("ts"), int | float):
+            event["ts"] += 1000 * ms
+    target = folder / path.name
+    target.write_bytes(gzip.compress(json.dumps(capture).encode()))
+    return target
+
+
+def test_a_clock_that_is_wrong_is_corrected(megatron, tmp_path):
+    paths = files("megatron_tp8")
+    result = job([*paths[:3], shifted(paths[3], tmp_path, 250), *paths[4:]], workers=2)
+    moved = [after["offset_ns"] - before["offset_ns"] for before, after in zip(megatron["ranks"], result["ranks"], strict=True)]
+    assert moved[3] - moved[0] == pytest.approx(250e6, abs=2000)
+    assert result["clocks"]["apart_ns"] == pytest.approx(250e6, rel=0.01)
+    assert result["clocks"]["uncertainty_ns"] == pytest.approx(megatron["clocks"]["uncertainty_ns"], abs=2000)
+    for before, after in zip(megatron["ranks"], result["ranks"], strict=True):
+        assert after[WAITING] == pytest.approx(before[WAITING], rel=0.001)
+    assert result["blame"][0]["rank"] == 0
+
+
+def test_order_and_workers_make_no_difference(megatron):
+    assert job(files("megatron_tp8")[::-1], workers=1) == megatron
+
+
+def test_another_job():
+    """HolisticTraceAnalysis names rank 7 a straggler of this job; it comes last in five of eight collectives."""
+    result = job(files("param_dlrm8/kineto"), workers=2)
+    assert (result["matched"], result["clocks"]["impossible"]) == (8, 0)
+    assert sum(row["count"] for row in result["blame"] if row["rank"] == 7) == 5
+    assert result["blame"][0]["rank"] == 7
+
+
+def test_ranks_that_are_missing_are_not_cleared_of_blame():
+    result = job(files("hta_sampled_128"), workers=1)
+    assert "126 of 128 ranks are missing: what they did, and whether they came last, is not known" in result["notes"]
+    assert "Whom they wait for is not known: 126 of 128 ranks are missing." in report.answer(result)
+    assert "blame" not in [table.name for table in report.tables(result)]
+
+
+def test_what_is_there_twice_counts_once(tmp_path):
+    first, second = files("megatron_tp8")[:2]
+    copy = tmp_path / "copy_9.json.gz"
+    copy.write_bytes(first.read_bytes())
+    result = job([first, second, copy, shifted(first, tmp_path, 1)], workers=1)
+    assert len(result["ranks"]) == 2
+    assert any("the same file as" in note for note in result["notes"])
+    assert any("rank 0 is" in note for note in result["notes"])
+    assert any("6 of 8 ranks are missing" in note for note in result["notes"])
+
+
+def test_one_rank_is_no_job(tmp_path):
+    broken = tmp_path / "rank1.json"
+    broken.write_text("{")
+    with pytest.raises(EvidenceError, match="two ranks at least, and 1 can be compared"):
+        job([files("megatron_tp8")[0], broken], workers=1)
