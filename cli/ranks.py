@@ -1,11 +1,11 @@
-"""Show where a job of several ranks loses its time: waiting, transfer, and which rank makes the others wait."""
+"""Show where a job of several ranks loses its time, or why it hangs: which rank makes the others wait."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from kernelscope.analysis.ranks import job
+from kernelscope.analysis.ranks import flight_recorder, hang, job
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write_ranks
 from kernelscope.tracer.outside.errors import InputError
@@ -15,7 +15,12 @@ FORMATS = ("table", "markdown", "json")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a capture of each rank, or a folder of them")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a capture of each rank, or a dump of PyTorch's Flight Recorder of each, or a folder of them",
+    )
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes that read captures (default: as many as processors)")
     sharing.configure(parser)
@@ -23,7 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the captures, and print what the job does."""
-    result = job(_files([Path(path) for path in arguments.paths]), arguments.workers)
+    files = _files([Path(path) for path in arguments.paths])
+    dumps = [path for path in files if flight_recorder.is_dump(path)]
+    result = hang(dumps) if dumps else job(files, arguments.workers)
     write_ranks(sharing.shareable(result, arguments.full_paths), arguments.format)
     return 0
 

@@ -1,9 +1,11 @@
 """A job of several ranks: one recording each, their clocks corrected, the time of a step in parts, and who made others wait.
 
 `recording` makes a summary of one rank, `matching` says which collectives of the ranks are one, `clocks` corrects their times,
-`account` splits a step, `blame` charges waiting to the rank that came last. `job` puts them together.
+`waiting` splits them into waiting and transfer, and charges waiting to the rank that came last. `job` puts them together. `hang`
+says who is waited for in a job that hangs, by what `flight_recorder` reads.
 """
 
+from kernelscope.analysis.ranks.hang import hang
 from kernelscope.analysis.ranks.job import job
 
-__all__ = ["job"]
+__all__ = ["hang", "job"]

@@ -1,0 +1,135 @@
+"""Dumps of PyTorch's Flight Recorder: which collectives each rank of a job had begun when it hung.
+
+A dump is a pickle of plain values, or the same as JSON. It is read by an unpickler that knows no classes and calls nothing, so
+that a dump cannot run anything.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelscope.analysis.errors import EvidenceError
+
+_MOST = 1 << 30  # bytes of a dump
+_PICKLE = b"\x80"  # the first byte of pickles of protocol 2 and later
+_KEYS = {"entries", "pg_config"}
+_RANK = re.compile(r"(\d+)\D*$")
+_DONE = ("completed", "retired")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that communicate: what the program calls them, and their numbers."""
+
+    name: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outstanding:
+    """A collective that a rank has begun and not ended: its number within the group, what it is, and when it was begun, ns."""
+
+    group: Group
+    sequence: int
+    operation: str
+    created_ns: int
+
+
+@dataclass(frozen=True)
+class Dump:
+    """One rank's dump. outstanding: in the order of their beginning. begun: the last number by group that was begun, where known.
+
+    numbers: the same by PyTorch's own number of the group; named: the names of these numbers, as far as entries tell them.
+    groups: all that the rank is in.
+    """
+
+    path: str
+    rank: int
+    groups: tuple[Group, ...]
+    outstanding: tuple[Outstanding, ...]
+    begun: Mapping[Group, int]
+    numbers: Mapping[str, int]
+    named: Mapping[str, str]
+
+
+class _Plain(pickle.Unpickler):
+    """Reads plain values only."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Refuse every class and function."""
+        raise pickle.UnpicklingError(f"it names {module}.{name}, and dumps hold plain values only")
+
+    def persistent_load(self, pid: Any) -> Any:  # noqa: ARG002 (as pickle calls it)
+        """Refuse references to elsewhere."""
+        raise pickle.UnpicklingError("it refers to elsewhere, and dumps hold plain values only")
+
+
+def is_dump(path: Path) -> bool:
+    """Return whether a file looks like a dump: by its first byte, or as JSON by its keys."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(4096)
+    except OSError:
+        return False
+    return first.startswith(_PICKLE) or (first.lstrip().startswith(b"{") and b'"pg_config"' in first)
+
+
+def read(path: Path) -> Dump:
+    """Return a rank's dump; raise EvidenceError where it is none or does not tell its rank."""
+    found = _RANK.search(path.stem if path.suffix in (".json", ".pickle", ".pkl") else path.name)
+    content = _content(path)
+    rank = content.get("rank")
+    if not isinstance(rank, int):
+        if found is None:
+            raise EvidenceError(f"{path}: its name does not end with the rank, and the dump does not tell it; call it dump_RANK")
+        rank = int(found[1])
+    try:
+        return _dump(path, rank, content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise EvidenceError(f"{path}: not a dump of PyTorch's Flight Recorder as it is known ({error!r})") from error
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MOST:
+            raise EvidenceError(f"{path}: more than 1 GB, and dumps are small; is it one?")
+        data = path.read_bytes()
+        content = _Plain(io.BytesIO(data)).load() if data.startswith(_PICKLE) else json.loads(data)
+    except (OSError, ValueError, EOFError, IndexError, KeyError, AttributeError, MemoryError, TypeError, pickle.UnpicklingError,
+            RecursionError) as error:  # fmt: skip
+        raise EvidenceError(f"{path}: no dump of PyTorch's Flight Recorder: {error}") from error
+    if not isinstance(content, dict) or not content.keys() >= _KEYS:
+        raise EvidenceError(f"{path}: no dump of PyTorch's Flight Recorder: it has not the keys {' and '.join(sorted(_KEYS))}")
+    return content
+
+
+def _dump(path: Path, rank: int, content: Mapping[str, Any]) -> Dump:
+    groups = {str(name): _group(one) for name, one in content["pg_config"].items()}
+    begun: dict[Group, int] = {}
+    outstanding, named = [], {}
+    status = {str(number): int(one["last_enqueued_collective"]) for number, one in (content.get("pg_status") or {}).items()}
+    for entry in content["entries"]:
+        group = groups.get(str(entry["process_group"][0]))
+        if group is None or entry.get("is_p2p"):
+            continue
+        number, sequence = str(entry["pg_id"]), int(entry["collective_seq_id"])
+        named[number] = group.name
+        begun[group] = max(begun.get(group, -1), sequence, status.get(number, -1))
+        if str(entry["state"]) not in _DONE:
+            name = str(entry["profiling_name"]).removeprefix("nccl:").lstrip("_")
+            outstanding.append(Outstanding(group, sequence, name, int(entry.get("time_created_ns") or 0)))
+    ordered = tuple(sorted(outstanding, key=lambda one: (one.created_ns, one.sequence, one.group.name)))
+    return Dump(str(path), rank, tuple(groups.values()), ordered, begun, status, named)
+
+
+def _group(one: Mapping[str, Any]) -> Group:
+    ranks = one["ranks"]
+    numbers = json.loads(ranks) if isinstance(ranks, str) else ranks
+    return Group(str(one.get("desc") or one["name"]), tuple(sorted(int(rank) for rank in numbers)))

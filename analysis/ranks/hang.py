@@ -1,0 +1,86 @@
+"""Why a job hangs: who waits for whom, by dumps of PyTorch's Flight Recorder, and who waits for nobody.
+
+A rank waits for another where it has begun a collective of a group that both are in, and the other has not. Ranks that others
+wait for and that themselves wait for nobody are where the hang begins; what waits for one that waits is a consequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.ranks.flight_recorder import Dump, Group, Outstanding, read
+
+SCHEMA = "kernelscope/hang/1"
+
+
+def hang(paths: Sequence[Path]) -> dict[str, Any]:
+    """Return who waits for whom, as plain data; raise EvidenceError where no dump can be read.
+
+    Keys: schema; ranks (those with a dump); missing (those that are in groups and have none); roots (ranks that others wait for
+    and that wait for nobody; a rank without a dump may be one); circular (whether all who are waited for wait as well); waits
+    (rank, group, members, sequence, operation, of the first collective that it waits in, and for: the ranks); notes.
+    """
+    dumps, notes = _read(paths)
+    waits = [_wait(one, dumps) for one in dumps.values()]
+    found = [wait for wait in waits if wait is not None]
+    waiting = {wait["rank"] for wait in found}
+    wanted = {rank for wait in found for rank in wait["for"]}
+    roots = sorted(wanted - waiting)
+    missing = sorted({rank for one in dumps.values() for group in one.groups for rank in group.ranks} - dumps.keys())
+    return {
+        "schema": SCHEMA, "ranks": sorted(dumps), "missing": missing, "roots": roots, "circular": bool(wanted) and not roots,
+        "waits": sorted(found, key=lambda wait: wait["rank"]), "notes": notes,
+    }  # fmt: skip
+
+
+def _read(paths: Sequence[Path]) -> tuple[dict[int, Dump], list[str]]:
+    dumps: dict[int, Dump] = {}
+    notes = []
+    for path in sorted(paths):
+        try:
+            one = read(path)
+        except EvidenceError as error:
+            notes.append(f"left out: {error}")
+            continue
+        if one.rank in dumps:
+            notes.append(f"{path.name} is left out: rank {one.rank} is {Path(dumps[one.rank].path).name} already")
+            continue
+        dumps[one.rank] = one
+    if not dumps:
+        raise EvidenceError(notes[0].removeprefix("left out: ") if notes else "no dump is named")
+    return dumps, notes
+
+
+def _wait(one: Dump, dumps: dict[int, Dump]) -> dict[str, Any] | None:
+    """Return for whom a rank waits: by the collective that it began first of those that others have not; None for nobody."""
+    numbers = {name: number for dump in dumps.values() for number, name in dump.named.items()}
+    for outstanding in one.outstanding:
+        behind = [rank for rank in outstanding.group.ranks if rank != one.rank and _behind(outstanding, rank, dumps, numbers)]
+        if behind:
+            return {
+                "rank": one.rank, "group": outstanding.group.name, "members": len(outstanding.group.ranks),
+                "sequence": outstanding.sequence, "operation": outstanding.operation, "for": behind,
+            }  # fmt: skip
+    return None
+
+
+def _behind(wanted: Outstanding, rank: int, dumps: dict[int, Dump], numbers: dict[str, str]) -> bool:
+    """Return whether a rank has not begun a collective of a group; one without a dump may not have."""
+    if rank not in dumps:
+        return True
+    last = _last(dumps[rank], wanted.group, numbers)
+    return last is not None and last < wanted.sequence
+
+
+def _last(dump: Dump, group: Group, numbers: dict[str, str]) -> int | None:
+    """Return the last collective of a group that a rank has begun; None where its dump does not tell.
+
+    Entries of a group may have been overwritten; its status has a number only, which other ranks give a name.
+    """
+    if group in dump.begun:
+        return dump.begun[group]
+    number = numbers.get(group.name)
+    return dump.numbers.get(number) if number is not None else None
