@@ -40,7 +40,7 @@ def _slowest(result: Result) -> str:
         missing = (result["world"] or 0) - len(result["ranks"])
         return f"Whom they wait for is not known: {missing} of {result['world']} ranks are missing."
     if not result["matched"]:
-        return "Whether ranks wait for one another is not known: no collective is in the recordings of all."
+        return "Whether ranks wait for one another is not known: no collective of all of them ends together."
     waited = result["parts"][WAITING]
     by_rank: dict[int, int] = {}
     for row in result["blame"]:
@@ -76,7 +76,8 @@ def _plain(name: str) -> str:
 
 def tables(result: Result) -> list[Table]:
     """Return ranks, who makes others wait, and operations, times in ms per step."""
-    parts = [name for name in JOB_PARTS if name != UNMATCHED or result["parts"][UNMATCHED]]
+    unknown = (UNMATCHED,) if not result["parts"][UNMATCHED] else () if result["matched"] else (TRANSFER, WAITING)
+    parts = [name for name in JOB_PARTS if name not in unknown]
     ranks = [
         {"rank": row["rank"], "step, ms": _ms(row["step_ns"]), **{f"{_plain(name)}": _ms(row[name]) for name in parts},
          "clock, ms": f"{row['offset_ns'] / 1e6:+,.3f}"}
@@ -133,7 +134,7 @@ def notes(result: Result) -> list[str]:
         count = units.counted(matched, "collective")
         said = f"{count} of all ranks; their ends lie {left} apart with corrected clocks, {apart} without"
     else:
-        said = "no collective is in the recordings of all ranks: clocks are not corrected, and waiting is not known"
+        said = "no collective of all ranks ends together: clocks are not corrected, and waiting is not known"
     return [said, *_steps(result["ranks"]), *result["notes"]]
 
 

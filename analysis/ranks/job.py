@@ -19,6 +19,11 @@ from kernelscope.analysis.trace import intervals
 
 SCHEMA = "kernelscope/ranks/1"
 WAITING, TRANSFER, UNMATCHED = "waiting for ranks", "transfer", "communication, unmatched"
+_APART = 0.1  # of a collective's duration, that ends of one may lie apart
+_OUTLYING, _LEAST_APART_NS = (
+    10.0,
+    100_000,
+)  # times the usual distance of ends, or so many ns: what is beyond is not one collective
 JOB_PARTS = ("compute", TRANSFER, WAITING, UNMATCHED, "copy", HOST, OTHER)
 
 
@@ -37,6 +42,7 @@ def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:
     """
     ranks, notes = recordings(paths, workers)
     places = matched([one.collectives for one in ranks])
+    places = places[_end_together(places, ranks)]
     found = _clocks(places, ranks)
     wait_ns = waiting.waits(places, ranks, found) if len(places) else np.zeros(places.shape, dtype=np.int64)
     exposed = waiting.exposed_waits(places, ranks, wait_ns)
@@ -92,7 +98,9 @@ def _notes(ranks: Sequence[RankRecording], places: npt.NDArray[np.int64], found:
     if unknown:
         notes.append(f"{unknown} ranks are numbered in the order of files and devices: nothing tells their numbers")
     if unmatched:
-        notes.append(f"{unmatched} collectives are not in the recordings of all ranks; waiting in them is not known")
+        notes.append(
+            f"{unmatched} collectives of single ranks have none on all others that ends with them: waiting in them is not known"
+        )
     if len({one.steps for one in ranks}) > 1:
         notes.append(f"ranks were recorded for {min(one.steps for one in ranks)} to {max(one.steps for one in ranks)} steps")
     return notes
@@ -107,6 +115,22 @@ def _clocks(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording]) -> Cl
     start, end = waiting.times(places, ranks)
     operations = ranks[0].collectives["operation"].iloc[places[:, 0]]
     return clocks(start, end, operations.isin(DEPENDENT).to_numpy(bool))
+
+
+def _end_together(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording]) -> npt.NDArray[np.bool_]:
+    """Return which matched collectives the ranks leave together, as those that are one do, once clocks are corrected.
+
+    None where the ends lie apart by a good part of what collectives last: then others were matched, or of other groups.
+    """
+    if not len(places):
+        return np.zeros(0, dtype=bool)
+    start, end = waiting.times(places, ranks)
+    corrected = end - _clocks(places, ranks).offsets_ns
+    apart = corrected.max(axis=1) - corrected.min(axis=1)
+    usual = float(np.median(apart))
+    if usual > _APART * float(np.median(end - start)):
+        return np.zeros(len(places), dtype=bool)
+    return np.asarray(apart <= max(_OUTLYING * usual, _LEAST_APART_NS))
 
 
 def _of_rank(one: RankRecording, number: int, places: npt.NDArray[np.int64], waited_ns: int, found: Clocks) -> dict[str, Any]:

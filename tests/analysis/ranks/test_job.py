@@ -117,6 +117,8 @@ def test_ranks_that_are_missing_are_not_cleared_of_blame():
     result = job(files("hta_sampled_128"), workers=1)
     assert "126 of 128 ranks are missing: what they did, and whether they came last, is not known" in result["notes"]
     assert "Whom they wait for is not known: 126 of 128 ranks are missing." in report.answer(result)
+    assert result["matched"] == 0, "ends of sampled events lie 21 ms apart"
+    assert all(row[WAITING] == 0 for row in result["ranks"])
     assert "blame" not in [table.name for table in report.tables(result)]
 
 
