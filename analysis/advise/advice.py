@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE
@@ -81,7 +82,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
 
 def _longest(subject: Subject) -> dict[str, Any] | None:
     """Return the kernel that takes most of the step, or on the host the kind of kernels; None where none takes much."""
-    first = largest(subject, "kind" if subject.on_host else "name", 1)
+    first = _largest(subject.kernels(), "kind" if subject.on_host else "name", 1)
     if not first or first[0]["time_ns"] < _LONG * subject.step_ns:
         return None
     return {"name": first[0]["name"], "ns": first[0]["time_ns"]}
@@ -89,7 +90,11 @@ def _longest(subject: Subject) -> dict[str, Any] | None:
 
 def largest(subject: Subject, column: str, most: int) -> list[dict[str, Any]]:
     """Return the values of a column that take longest: name, count and time_ns per step. column: layer, or name for kernels."""
-    rows = subject.rows[subject.rows[column].notna().to_numpy(bool)]
+    return _largest(subject.rows, column, most)
+
+
+def _largest(rows: pd.DataFrame, column: str, most: int) -> list[dict[str, Any]]:
+    rows = rows[rows[column].notna().to_numpy(bool)]
     names = rows[column].map(words.kernel) if column == "name" else rows[column]
     sums = rows.groupby(names.astype("string"))[["count", "time_ns"]].sum().nlargest(most, "time_ns")
     return [{"name": str(name), "count": float(row["count"]), "time_ns": int(row["time_ns"])} for name, row in sums.iterrows()]

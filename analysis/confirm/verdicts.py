@@ -20,8 +20,8 @@ FAILED, NOT_MET = "could not be tried", "nothing to change"
 _HALF = 0.5  # of what was claimed: less is a part of it
 _LOOSE = 1e-3  # of a value: by so much losses of equal programs may differ, as sums are taken in another order
 # Of the spread that differences of any two rounds have: at least so much is left when they are of the same round. In four rounds
-# differences are often more alike than that by chance: without this, one of 15 changes that do nothing was confirmed
-_PAIRED = 0.25
+# differences are often more alike than that by chance: with a quarter, one of 30 changes that do nothing was confirmed
+_PAIRED = 0.5
 _SPREAD = 3.0  # times that of the unchanged program's runs
 _VARIES = 0.05  # of a value: an unchanged program that varies by more tells nothing about others
 

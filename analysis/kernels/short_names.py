@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-_LONGEST, _END = 60, 19
+_LONGEST = 60
+_SPLIT = re.compile(r"split_?k", re.IGNORECASE)
 _GENERAL = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|foreach|cutlass::Kernel\d?$")
 _FUNCTOR = re.compile(
     r"\b(\w*(?:Functor\w*|_kernel_cuda|_cuda_kernel|_kernel_impl|KernelImpl|copy_device_to_device|Ops|cutlass_\w{6,60}))\b"
@@ -45,5 +46,6 @@ def _plain(name: object) -> str:
             break
         text = shorter
     text = text.split("<", 1)[0].removeprefix("at::native::").strip() or str(name)[:_LONGEST]
-    # ends differ where the beginnings are alike: split-k, the type of a layout
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - _END - 1]}…{text[-_END:]}"
+    if len(text) <= _LONGEST:
+        return text
+    return text[:_LONGEST] + ("… split-k" if _SPLIT.search(text[_LONGEST:]) else "…")  # which others of a size are not

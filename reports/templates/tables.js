@@ -2,7 +2,7 @@
 // Tables that are sorted by the buttons in their heads (from large to small, the other way, as they came), filtered by words, grouped
 // with sums, copied as CSV; columns are chosen, and links lead to rows. Of a long table the first rows are shown until asked.
 (() => {
-  const FEW = 15, MORE = 500; // rows that are shown at first, and that each click adds
+  const FEW = 15, ALL = 20, MORE = 500; // rows that are shown at first, or all where they are so few; and that each click adds
   const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
   const fixed = (value, decimals) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   const significant = (value) => fixed(value, Math.abs(value) < 9.995 ? 2 : Math.abs(value) < 99.95 ? 1 : 0);
@@ -62,7 +62,7 @@
       view.querySelector("[data-all]")?.addEventListener("click", () => this.choose(null));
       const choice = view.querySelector("[data-group]");
       choice?.addEventListener("change", () => this.group(choice.value));
-      if (this.rows.length > FEW) this.fold();
+      if (this.rows.length > this.few()) this.fold();
       const tools = view.querySelector(".tools");
       if (tools) this.offer(tools);
       this.group(choice?.value);
@@ -93,12 +93,14 @@
         getExpandedRowModel: core.getExpandedRowModel(),
         getPaginationRowModel: core.getPaginationRowModel(),
       });
-      const pagination = { pageIndex: 0, pageSize: FEW };
+      const pagination = { pageIndex: 0, pageSize: this.few() };
       const asked = this.view.querySelector(".tools") ? this.heads.filter((head) => "asked" in head.dataset) : [];
       const columnVisibility = Object.fromEntries(asked.map((head) => [String(head.cellIndex), false]));
       table.setOptions((options) => ({ ...options, state: { ...table.initialState, pagination, columnVisibility } }));
       return table;
     }
+
+    few() { return this.rows.length > ALL ? FEW : ALL; }
 
     columnOf(inside) { return this.table.getColumn(String(inside.closest("th").cellIndex)); }
 
@@ -189,15 +191,15 @@
     size() { return this.table.getState().pagination.pageSize; }
 
     // how many rows the button shows: some more, or the first ones again
-    next() { return this.count() <= this.size() ? FEW : this.size() < MORE ? MORE : this.size() + MORE; }
+    next() { return this.count() <= this.size() ? this.few() : this.size() < MORE ? MORE : this.size() + MORE; }
 
     count() { return this.table.getPrePaginationRowModel().rows.length; }
 
     sayMore() {
       const count = this.count(), next = this.next();
-      this.more.hidden = count <= FEW;
+      this.more.hidden = count <= this.few();
       const rows = next < count ? `Show ${next} of ${count} rows` : `Show all ${count} rows`;
-      this.more.textContent = next === FEW ? `Show the first ${FEW} only` : rows;
+      this.more.textContent = next === this.few() ? `Show the first ${next} only` : rows;
     }
 
     // What a table offers besides: which columns are shown, and its rows as CSV.

@@ -113,7 +113,7 @@ def test_groups_add_up_to_the_total_and_links_open_them(opened, result):
 LONG = """
 <script>addEventListener("load", async () => {
   const views = [...document.querySelectorAll(".view")].filter((one) => one.querySelector(".tools"));
-  const view = views.find((one) => one.querySelectorAll("tbody tr").length > 15);
+  const view = views.find((one) => one.querySelectorAll("tbody tr").length > 20);
   view.closest("details")?.setAttribute("open", "");
   const shown = () => view.querySelectorAll("tbody tr:not([hidden])").length;
   const told = [view.querySelectorAll("tbody tr").length, shown()];
@@ -142,7 +142,7 @@ def test_a_long_table_is_folded_and_can_be_taken_along(opened, result):
     rows, first, all_, again, name, hidden, boxes, lines, exact = json.loads(
         html_text.unescape(re.search(r"<title>driven (.*?)</title>", page).group(1))
     )
-    assert rows > 15
+    assert rows > 20
     assert (first, all_, again) == (15, rows, 15)
     assert name == "table-cell"
     assert hidden == "none"
