@@ -7,8 +7,9 @@ from pathlib import Path
 
 from kernelscope.analysis.ranks import flight_recorder, hang, job
 from kernelscope.cli import sharing
-from kernelscope.cli.output import write_ranks
-from kernelscope.tracer.outside.errors import InputError
+from kernelscope.cli.output import write_page, write_ranks
+from kernelscope.reports import ranks_page
+from kernelscope.tracer.outside.errors import InputError, UsageError
 
 FORMATS = ("table", "markdown", "json")
 
@@ -22,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a capture of each rank, or a dump of PyTorch's Flight Recorder of each, or a folder of them",
     )
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE.html", help="write a page of it as well")
     parser.add_argument("--workers", type=int, metavar="N", help="processes that read captures (default: as many as processors)")
     sharing.configure(parser)
 
@@ -30,8 +32,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the captures, and print what the job does."""
     files = _files([Path(path) for path in arguments.paths])
     dumps = [path for path in files if flight_recorder.is_dump(path)]
-    result = hang(dumps) if dumps else job(files, arguments.workers)
-    write_ranks(sharing.shareable(result, arguments.full_paths), arguments.format)
+    if dumps and arguments.output:
+        raise UsageError("--output is for captures; of dumps the table is all there is")
+    said = sharing.shareable(hang(dumps) if dumps else job(files, arguments.workers), arguments.full_paths)
+    write_ranks(said, arguments.format)
+    if arguments.output:
+        write_page(lambda: ranks_page.write(said, arguments.output), arguments.output)
     return 0
 
 

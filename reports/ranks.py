@@ -21,6 +21,7 @@ _LEAST = 0.01  # of the job's time: what is less is not named
 _MOST = 0.5  # of what makes a rank late: what alone takes as much is named
 _NAMED = 3  # parts in the answer
 _UNDECIDED = "undecided"
+NAMES = {"compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides"}  # of parts
 _ROWS = 8  # of a table in the terminal
 
 
@@ -28,7 +29,7 @@ def answer(result: Result) -> str:
     """Return in one sentence what a step costs, where the time goes, and who makes the others wait."""
     whole = sum(result["parts"].values()) or 1
     parts = sorted(result["parts"].items(), key=lambda part: -part[1])[:_NAMED]
-    shares = ", ".join(f"{_plain(name)} {ns / whole:.0%}" for name, ns in parts if ns > _LEAST * whole)
+    shares = ", ".join(f"{NAMES.get(name, name)} {ns / whole:.0%}" for name, ns in parts if ns > _LEAST * whole)
     first = f"A step takes {units.duration(result['step_ns'])} on {len(result['ranks'])} ranks: {shares}."
     slowest = _slowest(result)
     return f"{first} {slowest}" if slowest else first
@@ -70,16 +71,12 @@ def _cause(rows: Sequence[Mapping[str, Any]]) -> str:
     return "mostly by kernels that take longer" + (f": {what}" if what else "")
 
 
-def _plain(name: str) -> str:
-    return {"compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides"}.get(name, name)
-
-
 def tables(result: Result) -> list[Table]:
     """Return ranks, who makes others wait, and operations, times in ms per step."""
     unknown = (UNMATCHED,) if not result["parts"][UNMATCHED] else () if result["matched"] else (TRANSFER, WAITING)
     parts = [name for name in JOB_PARTS if name not in unknown]
     ranks = [
-        {"rank": row["rank"], "step, ms": _ms(row["step_ns"]), **{f"{_plain(name)}": _ms(row[name]) for name in parts},
+        {"rank": row["rank"], "step, ms": _ms(row["step_ns"]), **{NAMES.get(name, name): _ms(row[name]) for name in parts},
          "clock, ms": f"{row['offset_ns'] / 1e6:+,.3f}"}
         for row in result["ranks"]
     ]  # fmt: skip
@@ -93,7 +90,7 @@ def tables(result: Result) -> list[Table]:
          "transfer, ms": _ms(row["transfer_ns"]), "count": row["count"]}
         for row in result["collectives"]
     ]  # fmt: skip
-    first = ("rank", "step, ms", "computing", _plain(WAITING), _plain(TRANSFER))
+    first = ("rank", "step, ms", "computing", NAMES[WAITING], NAMES[TRANSFER])
     made = [of_rows("ranks", ranks, title="Each rank's step, in ms", first=first)]
     if blame and not result["partial"]:
         title = "Who makes the others wait, rank time a step"

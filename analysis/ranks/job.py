@@ -20,10 +20,8 @@ from kernelscope.analysis.trace import intervals
 SCHEMA = "kernelscope/ranks/1"
 WAITING, TRANSFER, UNMATCHED = "waiting for ranks", "transfer", "communication, unmatched"
 _APART = 0.1  # of a collective's duration, that ends of one may lie apart
-_OUTLYING, _LEAST_APART_NS = (
-    10.0,
-    100_000,
-)  # times the usual distance of ends, or so many ns: what is beyond is not one collective
+_OUTLYING = 10.0  # times the usual distance of ends: what is farther apart is not one collective
+_LEAST_APART_NS = 100_000  # within which it is one in any case
 JOB_PARTS = ("compute", TRANSFER, WAITING, UNMATCHED, "copy", HOST, OTHER)
 
 

@@ -17,6 +17,7 @@ from kernelscope.analysis.ranks.clocks import Clocks
 from kernelscope.analysis.ranks.recording import HOSTS, KERNELS, RankRecording
 
 Int = npt.NDArray[np.int64]
+_ENDS = ("start_ns", "end_ns")
 BLAMED = ("collective", "operation", "rank", "late_ns", "others_ns", "cause", "where", "name")
 
 
@@ -31,7 +32,7 @@ def times(places: Int, ranks: Sequence[RankRecording]) -> tuple[Int, Int]:
     """Return starts and ends of matched collectives, [collectives, ranks], by each rank's own clock."""
     start, end = (
         np.column_stack([one.collectives[name].to_numpy(np.int64)[places[:, number]] for number, one in enumerate(ranks)])
-        for name in ("start_ns", "end_ns")
+        for name in _ENDS
     )
     return start, end
 
@@ -49,9 +50,6 @@ def exposed_waits(places: Int, ranks: Sequence[RankRecording], wait_ns: Int) -> 
         until = one.collectives["start_ns"].to_numpy(np.int64)[place] + wait_ns[row[place], number]
         np.add.at(result[:, number], row[place], np.clip(np.minimum(over, until) - begun, 0, None))
     return result
-
-
-_ENDS = ("start_ns", "end_ns")
 
 
 def blamed(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, exposed_ns: Int) -> pd.DataFrame:

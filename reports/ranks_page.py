@@ -1,0 +1,134 @@
+"""A job of several ranks as a page: the answer, each rank's step as a bar, who makes the others wait, and the collectives."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from kernelscope.analysis.ranks.job import JOB_PARTS
+from kernelscope.reports import html, ranks, svg, units
+from kernelscope.reports.figures import Style
+from kernelscope.reports.figures.ranks import ROWS
+from kernelscope.reports.figures.ranks import ranks as drawn
+from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
+
+_WIDE, _NARROW = Style(), Style(width_in=4.4, font_pt=9.0)
+_MS = "ms:3"
+READING = (
+    ("computing", "kernels of the rank run, but for those that communicate"),
+    (ranks.NAMES["transfer"], "communication while nothing computes, after the last rank began it"),
+    (ranks.NAMES["waiting for ranks"], "communication while nothing computes, before the last rank began it"),
+    ("idle, by the host", "the device has nothing to do; the capture tells what the host did"),
+    ("clock", "how far the rank's clock is ahead of the corrected one"),
+    ("rank time", "added up over the ranks that wait"),
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of the page, with its heading and what links call it."""
+
+    heading: str
+    short: str
+    table: View
+
+    @property
+    def key(self) -> str:
+        """Its identifier."""
+        return self.table.key
+
+
+def write(result: Mapping[str, Any], path: Path) -> None:
+    """Write the page of a job (analysis.ranks.job). Raises OSError when the file cannot be written."""
+    alternative = f"Stacked bars of each rank's step; the numbers are in the table of ranks. {ranks.answer(result)}"
+    chart = Markup("").join(
+        Markup('<div class="{}">{}</div>').format(
+            kind, svg.inline(drawn(result, ranks.NAMES, style), f"ranks-{kind}", alternative, style)
+        )
+        for kind, style in {"wide": _WIDE, "narrow": _NARROW}.items()
+    )
+    left = len(result["ranks"]) - ROWS
+    context = {
+        "title": f"a job of {len(result['ranks'])} ranks",
+        "headline": ranks.answer(result),
+        "work": f"a job of {len(result['ranks'])} ranks",
+        "chart": chart,
+        "note": f"the {ROWS} ranks with the longest steps; {left} more are in the table" if left > 0 else "",
+        "facts": ranks.notes(result),
+        "views": _sections(result),
+        "reading": READING,
+        "kernelscope": importlib.metadata.version("kernelscope"),
+    }
+    html.write_page("ranks.html", context, path)
+
+
+def _sections(result: Mapping[str, Any]) -> list[Section]:
+    found = [Section("Each rank's step", "Ranks", _ranks(result))]
+    if result["blame"] and not result["partial"]:
+        found.append(Section("Who makes the others wait", "Who is late", _blame(result["blame"])))
+    if result["collectives"]:
+        found.append(Section("Collectives", "Collectives", _operations(result["collectives"])))
+    return found
+
+
+def _time(ns: int) -> ViewCell:
+    return ViewCell(units.in_unit(ns, "ms", 3), ns)
+
+
+def _ranks(result: Mapping[str, Any]) -> View:
+    parts = [part for part in JOB_PARTS if result["parts"][part]]
+    columns = [ViewColumn("rank"), ViewColumn("step", True, _MS)]
+    columns += [ViewColumn(ranks.NAMES.get(part, part), True, _MS) for part in parts]
+    columns += [ViewColumn("clock", True), ViewColumn("device"), ViewColumn("capture", asked=True)]
+    rows = [
+        [
+            ViewCell(str(row["rank"]), row["rank"]), _time(row["step_ns"]), *(_time(row[part]) for part in parts),
+            ViewCell(f"{row['offset_ns'] / 1e6:+,.3f}", row["offset_ns"]), text_cell(row["hardware"] or row["device"]),
+            text_cell(Path(row["path"]).name),
+        ]
+        for row in result["ranks"]
+    ]  # fmt: skip
+    return View("ranks", "Each rank's step, ms: the parts add up to it", columns, rows)
+
+
+def _blame(blame: Sequence[Mapping[str, Any]]) -> View:
+    longest = max(row["ns"] for row in blame) or 1
+    columns = [ViewColumn("rank"), ViewColumn("others wait", True, _MS)]
+    columns += [
+        ViewColumn("by"),
+        ViewColumn("what"),
+        ViewColumn("where"),
+        ViewColumn("before"),
+        ViewColumn("times", True, "count"),
+    ]
+    rows = [
+        [
+            text_cell("undecided" if row["rank"] is None else row["rank"]),
+            ViewCell(units.in_unit(row["ns"], "ms", 3), row["ns"], bar=row["ns"] / longest),
+            text_cell(row["cause"]), text_cell(row["name"], code=True), text_cell(row["where"]), text_cell(row["operation"]),
+            ViewCell(units.count(row["count"]), row["count"]),
+        ]
+        for row in blame
+    ]  # fmt: skip
+    keys = {"rank": ["undecided" if row["rank"] is None else str(row["rank"]) for row in blame],
+            "where": [row["where"] for row in blame]}  # fmt: skip
+    caption = "What the others waited for a rank, ms of rank time a step"
+    return View("blame", caption, columns, rows, keys=keys, groups=("rank", "where"), start="rank")
+
+
+def _operations(operations: Sequence[Mapping[str, Any]]) -> View:
+    heads = ("waiting", "of it exposed", "transfer")
+    columns = [ViewColumn("operation"), *(ViewColumn(head, True, _MS) for head in heads), ViewColumn("count", True, "count")]
+    rows = [
+        [
+            text_cell(row["operation"]), *(_time(row[key]) for key in ("wait_ns", "exposed_wait_ns", "transfer_ns")),
+            ViewCell(units.count(row["count"]), row["count"]),
+        ]
+        for row in operations
+    ]  # fmt: skip
+    return View("collectives", "Collectives, ms added up over ranks, a step", columns, rows)

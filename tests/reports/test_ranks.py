@@ -1,0 +1,79 @@
+"""The page of a job of several ranks, and what the terminal says: made up, with names that must not run."""
+
+import copy
+import io
+
+import pytest
+from rich.console import Console
+
+from kernelscope.analysis.ranks.job import JOB_PARTS
+from kernelscope.reports import ranks, ranks_page
+from kernelscope.reports.figures.ranks import ROWS
+
+EVIL = "<script>alert(1)</script>"
+
+
+def rank(number, **parts):
+    told = dict.fromkeys(JOB_PARTS, 0) | parts
+    return {"rank": number, "path": f"/home/somebody/rank{number}.json", "told_by": "the capture", "device": "cuda:0",
+            "hardware": EVIL, "steps": 4, "step_ns": sum(told.values()), "offset_ns": -1500 * number, **told}  # fmt: skip
+
+
+@pytest.fixture
+def job():
+    rows = [rank(0, compute=5_000_000, transfer=1_000_000), rank(1, compute=2_000_000, transfer=1_000_000)]
+    rows[1]["waiting for ranks"] = 3_000_000
+    rows[1]["step_ns"] += 3_000_000
+    return {
+        "schema": "kernelscope/ranks/1", "ranks": rows, "world": 2, "steps": 4, "step_ns": 6_000_000, "partial": False,
+        "parts": {name: sum(row[name] for row in rows) for name in JOB_PARTS},
+        "collectives": [{"operation": "all-reduce", "count": 8, "wait_ns": 3_000_000, "transfer_ns": 2_000_000,
+                         "exposed_wait_ns": 3_000_000}],
+        "blame": [
+            {"rank": 0, "operation": "all-reduce", "cause": "kernels", "where": "layer1", "name": EVIL, "count": 4, "ns": 2_500_000},
+            {"rank": None, "operation": "all-reduce", "cause": None, "where": None, "name": None, "count": 4, "ns": 500_000},
+        ],
+        "clocks": {"uncertainty_ns": 1500, "apart_ns": 4000, "impossible": 0}, "matched": 8, "unmatched": 0, "notes": ["a note"],
+    }  # fmt: skip
+
+
+def test_the_answer(job):
+    said = ranks.answer(job)
+    assert said.startswith("A step takes 6.00 ms on 2 ranks: computing 58%, waiting for other ranks 25%, transfer that nothing")
+    assert "Rank 0 makes the others wait most: 2.50 ms of rank time a step (83% of all waiting), mostly by kernels" in said
+    assert said.endswith(f"kernels that take longer: {EVIL} in layer1.")
+
+
+def test_little_waiting_and_unmatched_ranks(job):
+    calm = copy.deepcopy(job)
+    calm["parts"]["waiting for ranks"] = 1
+    assert ranks.answer(calm).endswith("No rank makes the others wait much.")
+    calm["matched"] = 0
+    assert "no collective of all of them ends together" in ranks.answer(calm)
+
+
+def test_the_terminal_and_markdown_hold_all(job):
+    stream = io.StringIO()
+    Console(file=stream, width=100, color_system=None).print(ranks.shown(job))
+    page = ranks.markdown(job)
+    for said in (stream.getvalue(), page):
+        assert "undecided" in said
+        assert "8 collectives of all ranks" in said
+        assert "a note" in said
+    assert "<script>" not in page
+
+
+@pytest.mark.parametrize("count", [2, ROWS + 8])
+def test_the_page(job, tmp_path, parse, count):
+    job["ranks"] += [rank(number, compute=number * 1000) for number in range(2, count)]
+    job["parts"] = {name: sum(row[name] for row in job["ranks"]) for name in JOB_PARTS}
+    ranks_page.write(job, tmp_path / "job.html")
+    text = (tmp_path / "job.html").read_text(encoding="utf8")
+    page = parse(text)
+    assert "<script>alert" not in text
+    assert f"<h1>A step takes 6.00 ms on {count} ranks" in text
+    rows = [row for row in page.rows if row and row[0].isdigit()]
+    assert len({row[0] for row in rows}) == count
+    assert ("8 more are in the table" in text) == (count > ROWS)
+    identifiers = [value for _, name, value in page.attributes if name == "id"]
+    assert len(identifiers) == len(set(identifiers))
