@@ -30,7 +30,8 @@ def job():
         "collectives": [{"operation": "all-reduce", "count": 8, "wait_ns": 3_000_000, "transfer_ns": 2_000_000,
                          "exposed_wait_ns": 3_000_000}],
         "blame": [
-            {"rank": 0, "operation": "all-reduce", "cause": "kernels", "where": "layer1", "name": EVIL, "count": 4, "ns": 2_500_000},
+            {"rank": 0, "operation": "all-reduce", "cause": "kernels", "where": "layer1", "name": EVIL, "count": 4,
+             "ns": 2_500_000},
             {"rank": None, "operation": "all-reduce", "cause": None, "where": None, "name": None, "count": 4, "ns": 500_000},
         ],
         "clocks": {"uncertainty_ns": 1500, "apart_ns": 4000, "impossible": 0}, "matched": 8, "unmatched": 0, "notes": ["a note"],
