@@ -28,8 +28,8 @@ def answer(result: Result) -> str:
         return f"No rank of {count} waits in a collective for one that has not begun it."
     known = [rank for rank in result["roots"] if rank not in result["missing"]]
     if not known:
-        count, gone = len(result["waits"]), _listed(result["roots"])
-        return f"Which rank it is is not known: {count} ranks wait for ranks without a dump ({gone})."
+        waits, gone = len(result["waits"]), _listed(result["roots"])
+        return f"Which rank it is is not known: {waits} ranks wait for ranks without a dump ({gone})."
     mine = [wait for wait in result["waits"] if set(wait["for"]) & set(known)]
     who, verb = (f"Rank {known[0]} has", "waits") if len(known) == 1 else (f"Ranks {_listed(known)} have", "wait")
     where = f"{mine[0]['operation']} #{mine[0]['sequence']} of {mine[0]['group']}"

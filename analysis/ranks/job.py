@@ -156,11 +156,11 @@ def _collectives(
         {"operation": ranks[0].collectives["operation"].iloc[places[:, 0]].to_numpy(), "wait_ns": wait_ns.sum(axis=1),
          "transfer_ns": (end - start - wait_ns).sum(axis=1), "exposed_wait_ns": exposed.sum(axis=1)}
     )  # fmt: skip
-    groups = table.groupby("operation", sort=True)
-    sums, counts = groups.sum().sort_values("wait_ns", ascending=False, kind="stable"), groups.size()
+    sums = table.assign(count=1).groupby("operation", sort=True).sum().sort_values("wait_ns", ascending=False, kind="stable")
+    times = ("wait_ns", "transfer_ns", "exposed_wait_ns")
     return [
-        {"operation": str(name), "count": int(counts[name]), **{key: round(int(value) / steps) for key, value in row.items()}}
-        for name, row in sums.iterrows()
+        {"operation": str(row["operation"]), "count": int(row["count"]), **{key: round(int(row[key]) / steps) for key in times}}
+        for row in sums.reset_index().to_dict("records")
     ]
 
 

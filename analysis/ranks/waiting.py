@@ -25,7 +25,7 @@ def waits(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> Int:
     """Return [collectives, ranks]: how long each rank waits in each matched collective for the last one to begin it, ns."""
     start, end = times(places, ranks)
     corrected = start - clocks.offsets_ns
-    return np.clip(corrected.max(axis=1, keepdims=True) - corrected, 0, end - start)
+    return np.asarray(np.clip(corrected.max(axis=1, keepdims=True) - corrected, 0, end - start))
 
 
 def times(places: Int, ranks: Sequence[RankRecording]) -> tuple[Int, Int]:

@@ -46,7 +46,7 @@ SCRIPTS = (
     "vae_one_thread", "gan_no_onednn", "wordlm_anomaly", "encoder_checkpointing", "keras_eager", "keras_py_function",
     "images_loop_augment", "encoder_loop_optimizer",
 )  # fmt: skip
-# What is written with a framework's defaults: MXNet's imperative mode, JAX without jit, PyTorch's layout, optimizers and allocator
+# Written with a framework's defaults: MXNet's imperative mode, JAX without jit, PyTorch's layout, optimizers and allocator
 SLOW = ("torch_encoder", "mxnet_no_hybridize", "jax_no_jit", "torch_images", "torch_wordlm", "mxnet_gluon", "tf_loop")
 TUNED = ("tuned_mlp_torch", "tuned_encoder_torch", "tuned_mlp_tf", "tuned_mlp_mxnet")
 NOTHING = ("torch_encoder", "torch_wordlm", "torch_vae", "torch_gan", "keras_fit", "tf_loop", "jax_cnn", "mxnet_gluon")

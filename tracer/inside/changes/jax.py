@@ -1,12 +1,13 @@
 """What can be changed of a program of JAX: whether it is compiled, and whether a function may write over its arguments."""
 
 import functools
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 from kernelscope.tracer.inside.changes.calls import VALUES
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
+_ANEW = 3  # functions of one code: more of them are made anew in each step
 _OWN = ("donate_argnums", "donate_argnames", "static_argnums", "static_argnames")  # who gives these has thought of arguments
 
 
@@ -80,11 +81,24 @@ def compiled(jax: Any, patches: Patches, seen: Seen) -> None:
 
 
 def compiled_gradients(jax: Any, patches: Patches, seen: Seen) -> None:
-    """Compile functions that return gradients, where the program does not."""
+    """Compile functions that return gradients, where the program does not; each once, however often it is asked for.
+
+    Functions that the program makes anew in each step are left as they are: they would be compiled in each.
+    """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        made: Dict[Any, Any] = {}  # with the function itself, so that its id stays its own
+        anew: Dict[Any, int] = {}
+
         def gradients(fun: Any, *arguments: Any, **named: Any) -> Any:
             plain = original(fun, *arguments, **named)
+            key = (id(fun), repr((arguments, sorted(named.items()))))
+            if key in made:
+                return made[key][1]
+            code = id(getattr(fun, "__code__", fun))
+            anew[code] = anew.get(code, 0) + 1
+            if anew[code] > _ANEW:
+                return plain
             faster = jax.jit(plain)
             refused: List[bool] = []
 
@@ -99,7 +113,8 @@ def compiled_gradients(jax: Any, patches: Patches, seen: Seen) -> None:
                 seen(getattr(fun, "__name__", "function"))
                 return result
 
-            return functools.wraps(plain)(call)
+            made[key] = fun, functools.wraps(plain)(call)
+            return made[key][1]
 
         return gradients
 
