@@ -6,11 +6,13 @@ import argparse
 from pathlib import Path
 
 from kernelscope.analysis.ranks import flight_recorder, hang, job
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write_page, write_ranks
 from kernelscope.reports import ranks_page
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
+_RECORDED = (Kind.RUN, Kind.IMPORT)
 FORMATS = ("table", "markdown", "json")
 
 
@@ -47,5 +49,12 @@ def _files(paths: list[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: does not exist; name the captures of the ranks, or a folder of them")
-        found += sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+        found += _of_folder(path) if path.is_dir() else [path]
     return found
+
+
+def _of_folder(path: Path) -> list[Path]:
+    """Return a recording as it is; of any other folder the files and the recordings that lie in it."""
+    if kind_of(path) in _RECORDED:
+        return [path]
+    return sorted(one for one in path.iterdir() if one.is_file() or kind_of(one) in _RECORDED)

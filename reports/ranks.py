@@ -19,23 +19,28 @@ from kernelscope.reports.trimmed import Trimmed
 Result = Mapping[str, Any]
 _LEAST = 0.01  # of the job's time: what is less is not named
 _MOST = 0.5  # of what makes a rank late: what alone takes as much is named
+_SEVERAL = 3  # steps: then who is late by chance is not so in most of them
 _NAMED = 3  # parts in the answer
 _UNDECIDED = "undecided"
+HEADS = {"compute": "computing", WAITING: "waiting", TRANSFER: "transfer"}  # of columns
 NAMES = {"compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides"}  # of parts
 _ROWS = 8  # of a table in the terminal
 
 
 def answer(result: Result) -> str:
-    """Return in one sentence what a step costs, where the time goes, and who makes the others wait."""
+    """Return in two sentences what a step costs, where the time goes, and who makes the others wait."""
+    return f"{costs(result)} {slowest(result)}"
+
+
+def costs(result: Result) -> str:
+    """Return what a step costs, and where the time goes."""
     whole = sum(result["parts"].values()) or 1
     parts = sorted(result["parts"].items(), key=lambda part: -part[1])[:_NAMED]
     shares = ", ".join(f"{NAMES.get(name, name)} {ns / whole:.0%}" for name, ns in parts if ns > _LEAST * whole)
-    first = f"A step takes {units.duration(result['step_ns'])} on {len(result['ranks'])} ranks: {shares}."
-    slowest = _slowest(result)
-    return f"{first} {slowest}" if slowest else first
+    return f"A step takes {units.duration(result['step_ns'])} on {len(result['ranks'])} ranks: {shares}."
 
 
-def _slowest(result: Result) -> str:
+def slowest(result: Result) -> str:
     """Return who makes the others wait most, and by what."""
     if result["partial"]:
         missing = (result["world"] or 0) - len(result["ranks"])
@@ -52,6 +57,10 @@ def _slowest(result: Result) -> str:
     rank = max(by_rank, key=lambda one: by_rank[one])
     mine = [row for row in result["blame"] if row["rank"] == rank]
     much = f"{units.duration(by_rank[rank])} of rank time a step ({by_rank[rank] / waited:.0%} of all waiting)"
+    times = sum(row["count"] for row in mine)
+    if result["steps"] >= _SEVERAL and times < result["steps"] / 2:
+        often = "once" if times == 1 else f"{times} times"
+        return f"No rank makes the others wait in most steps: rank {rank} did so {often} in {result['steps']} steps, for {much}."
     return f"Rank {rank} makes the others wait most: {much}, {_cause(mine)}."
 
 
@@ -76,7 +85,7 @@ def tables(result: Result) -> list[Table]:
     unknown = (UNMATCHED,) if not result["parts"][UNMATCHED] else () if result["matched"] else (TRANSFER, WAITING)
     parts = [name for name in JOB_PARTS if name not in unknown]
     ranks = [
-        {"rank": row["rank"], "step, ms": _ms(row["step_ns"]), **{NAMES.get(name, name): _ms(row[name]) for name in parts},
+        {"rank": row["rank"], "step, ms": _ms(row["step_ns"]), **{HEADS.get(name, name): _ms(row[name]) for name in parts},
          "clock, ms": f"{row['offset_ns'] / 1e6:+,.3f}"}
         for row in result["ranks"]
     ]  # fmt: skip
@@ -90,7 +99,7 @@ def tables(result: Result) -> list[Table]:
          "transfer, ms": _ms(row["transfer_ns"]), "count": row["count"]}
         for row in result["collectives"]
     ]  # fmt: skip
-    first = ("rank", "step, ms", "computing", NAMES[WAITING], NAMES[TRANSFER])
+    first = ("rank", "step, ms", *(HEADS[name] for name in ("compute", WAITING, TRANSFER)))
     made = [of_rows("ranks", ranks, title="Each rank's step, in ms", first=first)]
     if blame and not result["partial"]:
         title = "Who makes the others wait, rank time a step"

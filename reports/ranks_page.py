@@ -21,8 +21,8 @@ _WIDE, _NARROW = Style(), Style(width_in=4.4, font_pt=9.0)
 _MS = "ms:3"
 READING = (
     ("computing", "kernels of the rank run, but for those that communicate"),
-    (ranks.NAMES["transfer"], "communication while nothing computes, after the last rank began it"),
-    (ranks.NAMES["waiting for ranks"], "communication while nothing computes, before the last rank began it"),
+    ("transfer", "communication while nothing computes, after the last rank began it"),
+    ("waiting", "communication while nothing computes, before the last rank began it"),
     ("idle, by the host", "the device has nothing to do; the capture tells what the host did"),
     ("clock", "how far the rank's clock is ahead of the corrected one"),
     ("rank time", "added up over the ranks that wait"),
@@ -55,7 +55,8 @@ def write(result: Mapping[str, Any], path: Path) -> None:
     left = len(result["ranks"]) - ROWS
     context = {
         "title": f"a job of {len(result['ranks'])} ranks",
-        "headline": ranks.answer(result),
+        "headline": ranks.costs(result),
+        "answer": ranks.slowest(result),
         "work": f"a job of {len(result['ranks'])} ranks",
         "chart": chart,
         "note": f"the {ROWS} ranks with the longest steps; {left} more are in the table" if left > 0 else "",
@@ -83,8 +84,8 @@ def _time(ns: int) -> ViewCell:
 def _ranks(result: Mapping[str, Any]) -> View:
     parts = [part for part in JOB_PARTS if result["parts"][part]]
     columns = [ViewColumn("rank"), ViewColumn("step", True, _MS)]
-    columns += [ViewColumn(ranks.NAMES.get(part, part), True, _MS) for part in parts]
-    columns += [ViewColumn("clock", True), ViewColumn("device"), ViewColumn("capture", asked=True)]
+    columns += [ViewColumn(ranks.HEADS.get(part, part), True, _MS) for part in parts]
+    columns += [ViewColumn("clock", True), ViewColumn("device", asked=True), ViewColumn("capture", asked=True)]
     rows = [
         [
             ViewCell(str(row["rank"]), row["rank"]), _time(row["step_ns"]), *(_time(row[part]) for part in parts),

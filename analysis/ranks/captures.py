@@ -45,14 +45,20 @@ def _read_all(paths: Sequence[Path], workers: int | None) -> list[_Read]:
 
 
 def _read(path: Path) -> _Read:
-    digest = hashlib.sha256()
+    digest = str(path)
     try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        return _Read(path, digest.hexdigest(), read(path), "")
+        digest = digest if path.is_dir() else _digest(path)
+        return _Read(path, digest, read(path), "")
     except (EvidenceError, OSError) as error:
-        return _Read(path, digest.hexdigest(), [], str(error))
+        return _Read(path, digest, [], str(error))
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _natural(path: Path) -> list[Any]:

@@ -78,7 +78,8 @@ def is_dump(path: Path) -> bool:
             first = file.read(4096)
     except OSError:
         return False
-    return first.startswith(_PICKLE) or (first.lstrip().startswith(b"{") and b'"pg_config"' in first)
+    as_json = first.lstrip().startswith(b"{") and b'"pg_config"' in first and b'"distributedInfo"' not in first  # of a trace
+    return first.startswith(_PICKLE) or as_json
 
 
 def read(path: Path) -> Dump:

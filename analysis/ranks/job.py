@@ -19,7 +19,7 @@ from kernelscope.analysis.trace import intervals
 
 SCHEMA = "kernelscope/ranks/1"
 WAITING, TRANSFER, UNMATCHED = "waiting for ranks", "transfer", "communication, unmatched"
-_APART = 0.1  # of a collective's duration, that ends of one may lie apart
+_APART = 0.3  # of the longest that a rank is in a collective, that its ends may lie apart: on processors threads wake up late
 _OUTLYING = 10.0  # times the usual distance of ends: what is farther apart is not one collective
 _LEAST_APART_NS = 100_000  # within which it is one in any case
 JOB_PARTS = ("compute", TRANSFER, WAITING, UNMATCHED, "copy", HOST, OTHER)
@@ -126,7 +126,7 @@ def _end_together(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording])
     corrected = end - _clocks(places, ranks).offsets_ns
     apart = corrected.max(axis=1) - corrected.min(axis=1)
     usual = float(np.median(apart))
-    if usual > _APART * float(np.median(end - start)):
+    if usual > _APART * float(np.median((end - start).max(axis=1))):
         return np.zeros(len(places), dtype=bool)
     return np.asarray(apart <= max(_OUTLYING * usual, _LEAST_APART_NS))
 

@@ -27,6 +27,7 @@ Int = npt.NDArray[np.int64]
 HOST, OTHER = "idle, by the host", "idle, else"
 PARTS = ("compute", "communication", "copy", HOST, OTHER)  # of a rank's step, before communication is split
 _PART_OF = {COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy"}
+_ON_HOST = r"^(?:gloo|mpi|ucc):"  # ranges of libraries that let processors communicate
 _CAPTURE = "the capture"  # told the rank
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
 KERNELS, HOSTS = "kernels", "host"  # what a segment before a collective is made of
@@ -72,7 +73,7 @@ def read(path: Path) -> list[RankRecording]:
     trace = finding_steps.applied(trace, finding_steps.find(trace, request))
     device = critical_device(trace)
     if device is None:
-        raise EvidenceError(f"{path}: no accelerator computes in it; ranks are compared by their devices' work")
+        return [_of_host(trace, path, rank, told_by)]
     named = trace.kernels["device"].dropna().astype(str)
     several = sorted({one for one in named.unique() if one != "cpu"}, key=lambda one: (len(one), one))
     if told_by == _CAPTURE or len(several) < 2:
@@ -93,6 +94,47 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
         collectives=collectives, exposed=_exposed(collectives, kernels[~talks], windows),
         segments=pd.concat(segments, ignore_index=True),
     )  # fmt: skip
+
+
+def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRecording:
+    """Return a rank that computes on processors: its collectives are ranges of the library that communicates: gloo:all_reduce."""
+    kernels = trace.kernels[trace.kernels["start_ns"].notna()]
+    name = trace.ranges["name"].astype("string")
+    talking = trace.ranges[name.str.match(_ON_HOST).fillna(False).to_numpy(bool)]
+    if kernels.empty or talking.empty or trace.steps.empty:
+        raise EvidenceError(
+            f"{path}: no accelerator computes in it, and no steps with collectives of a processor's ranks are in it"
+        )
+    operation = talking["name"].astype("string").str.replace(_ON_HOST, "", regex=True).str.strip("_").str.replace("_", "-")
+    named = talking.assign(algorithm=operation)
+    collectives, windows = _collectives(named, kernels), _windows(trace, kernels)
+    exposed = _exposed(collectives, kernels, windows)
+    free = intervals.uncovered(*intervals.edges(kernels), *windows)
+    whole, idle = (int((end - start).sum()) for start, end in (windows, free))
+    hidden = int((exposed["end_ns"] - exposed["start_ns"]).sum())
+    step_ns, told = round(whole / len(windows[0])), trace.info.get("distributed") or {}
+    parts = intervals.apportion(np.array([whole - idle, hidden, idle - hidden], dtype=float), step_ns)
+    segments = [_kernels(collectives, kernels), _ranges(trace, collectives, kernels, windows)]
+    return RankRecording(
+        path=str(path), rank=rank, told_by=told_by, world=told.get("world_size"), device="cpu", hardware=None,
+        steps=len(windows[0]), step_ns=step_ns,
+        parts=dict.fromkeys(PARTS, 0) | dict(zip(("compute", "communication", HOST), map(int, parts), strict=True)),
+        collectives=collectives, exposed=exposed, segments=pd.concat(segments, ignore_index=True),
+    )  # fmt: skip
+
+
+def _ranges(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:
+    """Return what ranges the loop's thread was in before each collective while nothing computed, the innermost counts."""
+    thread = trace.steps["thread"].iloc[0]
+    mine = trace.ranges[(trace.ranges["thread"] == thread).fillna(False).to_numpy(bool)]
+    row, start, end = intervals.leaves(*intervals.spans(mine))
+    order = np.argsort(start, kind="stable")
+    free = intervals.uncovered(*intervals.edges(kernels), *windows)
+    index, _, first, last = intervals.split_at(start[order], end[order], *free)
+    names = mine["name"].astype("string").fillna("").to_numpy(dtype=object)[row[order][index]]
+    table = pd.DataFrame({"where": idle_causes.RANGE, "name": names, "ns": last - first})
+    kept = ~table["name"].str.startswith("ProfilerStep").to_numpy(bool)
+    return _by_collective(collectives, first[kept], table[kept], HOSTS)
 
 
 def _rank(trace: Trace, name: str) -> tuple[int | None, str]:
