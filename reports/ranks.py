@@ -20,6 +20,7 @@ Result = Mapping[str, Any]
 _LEAST = 0.01  # of the job's time: what is less is not named
 _MOST = 0.5  # of what makes a rank late: what alone takes as much is named
 _SEVERAL = 3  # steps: then who is late by chance is not so in most of them
+_MUCH = 0.1  # of the job's time: with less waiting nobody is named
 _NAMED = 3  # parts in the answer
 _UNDECIDED = "undecided"
 HEADS = {"compute": "computing", WAITING: "waiting", TRANSFER: "transfer"}  # of columns
@@ -52,8 +53,9 @@ def slowest(result: Result) -> str:
     for row in result["blame"]:
         if row["rank"] is not None:
             by_rank[row["rank"]] = by_rank.get(row["rank"], 0) + row["ns"]
-    if not by_rank or waited < _LEAST * sum(result["parts"].values()):
-        return "No rank makes the others wait much."
+    share = waited / (sum(result["parts"].values()) or 1)
+    if not by_rank or share < _MUCH:
+        return f"No rank makes the others wait much: waiting is {share:.0%} of all."
     rank = max(by_rank, key=lambda one: by_rank[one])
     mine = [row for row in result["blame"] if row["rank"] == rank]
     much = f"{units.duration(by_rank[rank])} of rank time a step ({by_rank[rank] / waited:.0%} of all waiting)"

@@ -48,7 +48,7 @@ def test_the_answer(job):
 def test_little_waiting_and_unmatched_ranks(job):
     calm = copy.deepcopy(job)
     calm["parts"]["waiting for ranks"] = 1
-    assert ranks.answer(calm).endswith("No rank makes the others wait much.")
+    assert ranks.answer(calm).endswith("No rank makes the others wait much: waiting is 0% of all.")
     calm["matched"] = 0
     assert "no collective of all of them ends together" in ranks.answer(calm)
 

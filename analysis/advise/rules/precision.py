@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.advise import words
@@ -143,8 +144,11 @@ def mixed(subject: Subject) -> list[Advice]:
 def misaligned(subject: Subject) -> list[Advice]:
     """Products whose sizes are no multiples of 16 bytes: their kernels load elements one by one or in pairs."""
     rows = subject.kernels(MAIN)
-    loads = rows["name"].astype("string").str.extract(_ALIGNED, expand=False).astype("Float64") * rows["dtype"].map(_BYTES)
-    rows = rows[(loads < _WHOLE).fillna(False).to_numpy(bool)]
+    elements = (
+        rows["name"].astype("string").str.extract(_ALIGNED, expand=False).astype("float64").to_numpy(float, na_value=np.nan)
+    )
+    size = rows["dtype"].astype("object").map(_BYTES).astype("float64").to_numpy(float, na_value=np.nan)
+    rows = rows[elements * size < _WHOLE]
     ns = words.time_of(rows)
     return [
         Advice(

@@ -10,7 +10,10 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.ranks import job
 from kernelscope.analysis.ranks.job import JOB_PARTS, TRANSFER, WAITING
 from kernelscope.reports import ranks as report
-from tests.places import corpus
+from tests.places import ROOT, corpus
+
+
+DATA = ROOT / "tests" / "data" / "ranks"
 
 
 def files(name):
@@ -138,3 +141,28 @@ def test_one_rank_is_no_job(tmp_path):
     broken.write_text("{")
     with pytest.raises(EvidenceError, match="two ranks at least, and 1 can be compared"):
         job([files("megatron_tp8")[0], broken], workers=1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "ms", "cause", "name"),
+    [
+        ("sleep", 20, "host", "planted"),
+        ("input", 10, "host", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+        ("work", None, "kernels", "aten::mm"),
+    ],
+)
+def test_a_fault_that_was_planted_into_a_rank(fault, ms, cause, name):
+    """Two ranks of gloo, recorded by tests/tools/ranks/job.py: one sleeps in a layer or its input, or multiplies more."""
+    result = job(sorted(DATA.glob(f"{fault}_rank*.json.gz")), workers=1)
+    for row in result["ranks"]:
+        assert sum(row[part] for part in JOB_PARTS) == row["step_ns"]
+    first = result["blame"][0]
+    assert (first["rank"], first["cause"], first["name"]) == (1, cause, name)
+    assert "Rank 1 makes the others wait most" in report.answer(result)
+    if ms is not None:
+        assert first["ns"] == pytest.approx(ms * 1e6, rel=0.25)
+
+
+def test_equal_ranks_are_not_blamed():
+    result = job(sorted(DATA.glob("plain_rank*.json.gz")), workers=1)
+    assert "No rank makes the others wait much" in report.answer(result)

@@ -99,7 +99,7 @@ def compiled_gradients(jax: Any, patches: Patches, seen: Seen) -> None:
             anew[code] = anew.get(code, 0) + 1
             if anew[code] > _ANEW:
                 return plain
-            faster = jax.jit(plain)
+            faster = jax.jit(plain, static_argnums=())  # so that `donated` leaves it alone: parameters are used again
             refused: List[bool] = []
 
             def call(*values: Any, **keywords: Any) -> Any:

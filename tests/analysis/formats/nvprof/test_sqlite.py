@@ -168,7 +168,7 @@ def test_the_overhead_is_said_and_the_command_line_is_not(capture):
     trace = trace_of(capture)
     notes = " ".join(trace.info["notes"])
     for total, count in sql(capture, "SELECT sum(end - start), count(*) FROM CUPTI_ACTIVITY_KIND_OVERHEAD GROUP BY overheadKind"):
-        assert f" {total} ns in {count} intervals" in notes
+        assert f" {total / 1e6:,.3f} ms in {count} intervals" in notes
     assert "python" not in str(trace.info["devices"]) + notes + str(trace.info["source"])
 
 
