@@ -12,7 +12,6 @@ from kernelscope.analysis.ranks.job import JOB_PARTS, TRANSFER, WAITING
 from kernelscope.reports import ranks as report
 from tests.places import ROOT, corpus
 
-
 DATA = ROOT / "tests" / "data" / "ranks"
 
 
