@@ -18,6 +18,12 @@ LARGEST_MAP = 16 << 20  # bytes; what is larger is no list of layers
 _SEPARATORS = re.compile(r"[/.]+")
 _WRAPPERS = {"module", "_orig_mod", "model", "network", "net", "sequential"}  # scopes around a whole model that say nothing
 _AGAIN = re.compile(r"remat|checkpoint|recompute", re.IGNORECASE)  # scopes in which frameworks compute a layer again
+_CALL = re.compile(r" \(\d+[^)]*\)$")  # of a module that is called again within one call of the model
+
+
+def module_of(layer: str) -> str:
+    """Return the module that a layer is a call of: cell for cell (2) and cell (9 and later)."""
+    return _CALL.sub("", layer)
 
 
 @dataclass(frozen=True)

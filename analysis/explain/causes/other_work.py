@@ -6,18 +6,16 @@ without a counterpart may be one that was not matched.
 
 from __future__ import annotations
 
-import re
-
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import recurrent
 from kernelscope.analysis.explain.causes.work import operations
+from kernelscope.analysis.explain.layer_names import module_of
 from kernelscope.analysis.explain.model import SIDES, Case, Layer, Match, Rule, Suspicion
 
 FUNCTION = "another function"
 LAYERS = "other layers"
 PIECES = "smaller batches"
 
-_CALL = re.compile(r" \(\d+[^)]*\)$")  # of a module that is called again within one call of the model
 _PIECE = 0.75  # of the other side's operations in a kernel: with less it is a piece of the same work
 _AS_MUCH = 1.1  # times as many operations in all are the same work
 _RESIZED = 1.5  # times as long: more than processes of one program differ by in a layer
@@ -147,10 +145,10 @@ def _resized(group: ev.RowGroup) -> bool:
 def _alone(case: Case, side: str) -> list[Match]:
     """Return the layers that only this side has; another call of a module that both have is none."""
     others = (case.b if side == "a" else case.a).layers
-    known = {_CALL.sub("", layer.name) for layer in others}
+    known = {module_of(layer.name) for layer in others}
     cells = recurrent.loops(case)[side]
     matches = [match for match in case.matches if not (match.b if side == "a" else match.a) and match.label not in cells]
-    return [match for match in matches if not all(_CALL.sub("", name) in known for name in (match.a or match.b))]
+    return [match for match in matches if not all(module_of(name) in known for name in (match.a or match.b))]
 
 
 def smaller_batches(case: Case) -> list[Suspicion]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.layer_names import module_of
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 CAUSE = "recurrent layer cell by cell"
@@ -23,7 +22,6 @@ _NO_KERNEL = (
 _CELL = ("gemm", "elementwise", "activation")
 _KINDS = ("gemm", "elementwise", "activation", "copy", "layout", "reduction")
 _CELL_CLASS = ("LSTMCell", "GRUCell", "RNNCell")
-_CALL = re.compile(r" \(\d+[^)]*\)$")  # of a module that is called again within one call of the model
 _RECURRENT = ("lstm", "gru", "rnn", "recurrent")
 LEAST_CELLS = 8.0  # products per step: fewer may be those of the layers around
 
@@ -69,7 +67,7 @@ def loops(case: Case) -> dict[str, set[str]]:
     for slow, fast in (("b", "a"), ("a", "b")):
         side = case.a if slow == "a" else case.b
         cells = {str(one["name"]) for one in side.trace.info.get("modules") or [] if str(one["type"]).endswith(_CELL_CLASS)}
-        called = {match.label for match in case.matches if cells & {_CALL.sub("", name) for name in getattr(match, slow)}}
+        called = {match.label for match in case.matches if cells & {module_of(name) for name in getattr(match, slow)}}
         fused = {
             group.layer
             for group in ev.groups(case)
