@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kernelscope.analysis.ranks import flight_recorder, hang, job
+from kernelscope.analysis.ranks import flight_recorder
+from kernelscope.analysis.ranks.hang import hang
+from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write_page, write_ranks

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +148,8 @@ def _explained(
     found = []
     for number, result in enumerate(results, 1):
         view = explanation_views.explained(result, explanation.key(number), evidence)
-        both = [
-            Markup('<div class="{}">{}</div>').format(
-                kind, svg.inline(figures.waterfall(result, style), f"{view.key}-{kind}", view.alternative, style)
-            )
-            for kind, style in {"wide": _WATERFALL, "narrow": _NARROW}.items()
-        ]
-        found.append((view, Markup("").join(both)))
+        sizes = {"wide": _WATERFALL, "narrow": _NARROW}
+        found.append((view, svg.sized(partial(figures.waterfall, result), view.key, view.alternative, sizes)))
     return found
 
 
@@ -168,7 +164,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]])
         "facts": sections.capture_facts(captures.facts(record, breakdowns)),
         "warnings": captures.warnings(record),
         "findings": [*captures.findings(record), *captures.not_shown(breakdowns)],
-        "breakdowns": [(content.by(part).capitalize(), sections.breakdown(part)) for part in captures.shown(breakdowns)],
+        "breakdowns": [sections.breakdown(part) for part in captures.shown(breakdowns)],
         "samples": sections.samples(record.get("samples", [])),
         "created": record.get("created"),
         "kernelscope": record.get("kernelscope"),
@@ -179,13 +175,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]])
 def _chart_of_rows(shown: Mapping[str, Any]) -> Markup:
     """Return the bars of a breakdown as SVG for wide and for narrow pages."""
     alternative = f"Bars of the {content.whole(shown)} by {shown['by']}; {_NUMBERS} the same name."
-    both = [
-        Markup('<div class="{}">{}</div>').format(
-            kind, svg.inline(figures.rows(shown, style), f"rows-{kind}", alternative, style)
-        )
-        for kind, style in {"wide": _WIDE, "narrow": _NARROW}.items()
-    ]
-    return Markup("").join(both)
+    return svg.sized(partial(figures.rows, shown), "rows", alternative, {"wide": _WIDE, "narrow": _NARROW})
 
 
 def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Sequence[MeasuredPart] = ()) -> dict[str, Any]:
@@ -231,8 +221,7 @@ def _drawn(part: MeasuredPart) -> Markup | None:
         return None
     key = sections.identifier(part.title)
     # names in a roofline do not fit a narrow page; there the interactive one shows the same
-    drawn = svg.inline(part.draw(_WIDE), f"{key}-wide", printable(part.alternative), _WIDE)
-    return Markup('<div class="wide">{}</div>').format(drawn)
+    return svg.sized(part.draw, key, printable(part.alternative), {"wide": _WIDE})
 
 
 def _charts(result: Result) -> dict[str, Markup]:
@@ -248,11 +237,7 @@ def _charts(result: Result) -> dict[str, Markup]:
         sizes = {"wide": _BESIDE if name == "kinds" and len(result["frameworks"]) > 1 else _WIDE, "narrow": _NARROW}
         if name == "layers":
             del sizes["narrow"]  # on narrow pages the bars in the table of layers show the same
-        both = [
-            Markup('<div class="{}">{}</div>').format(kind, svg.inline(draw(result, style), f"{name}-{kind}", alternative, style))
-            for kind, style in sizes.items()
-        ]
-        charts[name] = Markup("").join(both)
+        charts[name] = svg.sized(partial(draw, result), name, alternative, sizes)
     return charts
 
 

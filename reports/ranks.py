@@ -8,8 +8,7 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from kernelscope.analysis.ranks.job import JOB_PARTS, TRANSFER, UNMATCHED, WAITING
-from kernelscope.analysis.ranks.recording import HOSTS
+from kernelscope.analysis.ranks.parts import HOSTS, JOB_PARTS, TRANSFER, UNMATCHED, WAITING
 from kernelscope.reports import text, units
 from kernelscope.reports.fitted import Fitted
 from kernelscope.reports.renderers import Markdown

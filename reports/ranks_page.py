@@ -5,19 +5,18 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from kernelscope.analysis.ranks.job import JOB_PARTS
+from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.reports import html, ranks, svg, units
 from kernelscope.reports.figures import Style
 from kernelscope.reports.figures.ranks import ROWS
 from kernelscope.reports.figures.ranks import ranks as drawn
 from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
 
-_WIDE, _NARROW = Style(), Style(width_in=4.4, font_pt=9.0)
+_SIZES = {"wide": Style(), "narrow": Style(width_in=4.4, font_pt=9.0)}
 _MS = "ms:3"
 READING = (
     ("computing", "kernels of the rank run, but for those that communicate"),
@@ -46,12 +45,7 @@ class Section:
 def write(result: Mapping[str, Any], path: Path) -> None:
     """Write the page of a job (analysis.ranks.job). Raises OSError when the file cannot be written."""
     alternative = f"Stacked bars of each rank's step; the numbers are in the table of ranks. {ranks.answer(result)}"
-    chart = Markup("").join(
-        Markup('<div class="{}">{}</div>').format(
-            kind, svg.inline(drawn(result, ranks.NAMES, style), f"ranks-{kind}", alternative, style)
-        )
-        for kind, style in {"wide": _WIDE, "narrow": _NARROW}.items()
-    )
+    chart = svg.sized(partial(drawn, result, ranks.NAMES), "ranks", alternative, _SIZES)
     left = len(result["ranks"]) - ROWS
     context = {
         "title": f"a job of {len(result['ranks'])} ranks",

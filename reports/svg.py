@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree import ElementTree
 
@@ -38,6 +39,17 @@ def inline(figure: Figure, key: str, alternative: str, style: Style) -> Markup:
     head = f'<svg role="img" aria-labelledby="{key}-alt" viewBox="{escape(box)}" preserveAspectRatio="xMinYMin meet">'
     title = f'<title id="{key}-alt">{escape(alternative)}</title>'
     return Markup(f"{head}{title}{body}</svg>")  # noqa: S704 (built of XML that was parsed and written again, and of escaped text)
+
+
+def sized(draw: Callable[[Style], Figure], key: str, alternative: str, styles: Mapping[str, Style]) -> Markup:
+    """Return a figure in several sizes, "wide" and "narrow", of which the style sheet shows the one that fits the page.
+
+    draw: makes it in a style. key, alternative: see `inline`.
+    """
+    return Markup("").join(
+        Markup('<div class="{}">{}</div>').format(size, inline(draw(style), f"{key}-{size}", alternative, style))
+        for size, style in styles.items()
+    )
 
 
 def _clean(root: ElementTree.Element, key: str, style: Style) -> None:

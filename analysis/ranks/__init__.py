@@ -4,8 +4,3 @@
 `waiting` splits them into waiting and transfer, and charges waiting to the rank that came last. `job` puts them together. `hang`
 says who is waited for in a job that hangs, by what `flight_recorder` reads.
 """
-
-from kernelscope.analysis.ranks.hang import hang
-from kernelscope.analysis.ranks.job import job
-
-__all__ = ["hang", "job"]

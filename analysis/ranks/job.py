@@ -14,15 +14,14 @@ from kernelscope.analysis.ranks import waiting
 from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, clocks
 from kernelscope.analysis.ranks.matching import matched
-from kernelscope.analysis.ranks.recording import HOST, OTHER, RankRecording
+from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, OTHER, TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.recording import RankRecording
 from kernelscope.analysis.trace import intervals
 
 SCHEMA = "kernelscope/ranks/1"
-WAITING, TRANSFER, UNMATCHED = "waiting for ranks", "transfer", "communication, unmatched"
 _APART = 0.3  # of the longest that a rank is in a collective, that its ends may lie apart: on processors threads wake up late
 _OUTLYING = 10.0  # times the usual distance of ends: what is farther apart is not one collective
 _LEAST_APART_NS = 100_000  # within which it is one in any case
-JOB_PARTS = ("compute", TRANSFER, WAITING, UNMATCHED, "copy", HOST, OTHER)
 
 
 def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:

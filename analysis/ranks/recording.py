@@ -19,18 +19,17 @@ from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.device.side import hardware_of
 from kernelscope.analysis.kernels.short_names import short
+from kernelscope.analysis.ranks.parts import HOST, HOSTS, KERNELS, OTHER
 from kernelscope.analysis.recordings import reading
 from kernelscope.analysis.trace import Trace, intervals
 
 Int = npt.NDArray[np.int64]
 
-HOST, OTHER = "idle, by the host", "idle, else"
 PARTS = ("compute", "communication", "copy", HOST, OTHER)  # of a rank's step, before communication is split
 _PART_OF = {COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy"}
 _ON_HOST = r"^(?:gloo|mpi|ucc):"  # ranges of libraries that let processors communicate
 _CAPTURE = "the capture"  # told the rank
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
-KERNELS, HOSTS = "kernels", "host"  # what a segment before a collective is made of
 SEGMENT = ("collective", "what", "where", "name", "ns")
 
 

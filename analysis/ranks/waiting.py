@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.ranks.clocks import Clocks
-from kernelscope.analysis.ranks.recording import HOSTS, KERNELS, RankRecording
+from kernelscope.analysis.ranks.parts import HOSTS, KERNELS
+from kernelscope.analysis.ranks.recording import RankRecording
 
 Int = npt.NDArray[np.int64]
 _ENDS = ("start_ns", "end_ns")
@@ -30,10 +31,7 @@ def waits(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> Int:
 
 def times(places: Int, ranks: Sequence[RankRecording]) -> tuple[Int, Int]:
     """Return starts and ends of matched collectives, [collectives, ranks], by each rank's own clock."""
-    start, end = (
-        np.column_stack([one.collectives[name].to_numpy(np.int64)[places[:, number]] for number, one in enumerate(ranks)])
-        for name in _ENDS
-    )
+    start, end = (_of_matched(places, ranks, name) for name in _ENDS)
     return start, end
 
 
@@ -41,8 +39,7 @@ def exposed_waits(places: Int, ranks: Sequence[RankRecording], wait_ns: Int) -> 
     """Return [collectives, ranks]: the part of the waiting that no kernel of the rank hides, in its steps, ns."""
     result = np.zeros(places.shape, dtype=np.int64)
     for number, one in enumerate(ranks):
-        row = np.full(len(one.collectives), -1, dtype=np.int64)
-        row[places[:, number]] = np.arange(len(places))
+        row = _matched_as(places[:, number], one)
         pieces = one.exposed
         place = pieces["collective"].to_numpy(np.int64)
         matched = row[place] >= 0
@@ -81,6 +78,13 @@ def _of_matched(places: Int, ranks: Sequence[RankRecording], name: str) -> Int:
     return np.column_stack([one.collectives[name].to_numpy(np.int64)[places[:, number]] for number, one in enumerate(ranks)])
 
 
+def _matched_as(places: Int, one: RankRecording) -> Int:
+    """Return for each collective of a rank which of the matched ones it is, -1 for none."""
+    row = np.full(len(one.collectives), -1, dtype=np.int64)
+    row[places] = np.arange(len(places))
+    return row
+
+
 def _more(values: Int, last: Int) -> npt.NDArray[np.float64]:
     """Return by how much the last rank's value is larger than the median of the others; values: [collectives, ranks]."""
     mine = np.take_along_axis(values, last[:, None], axis=1)[:, 0]
@@ -93,8 +97,7 @@ def _longer(places: Int, ranks: Sequence[RankRecording], last: Int, cause: npt.N
     """Return for each matched collective what took most longer on the last rank: collective, where, name."""
     tables = []
     for number, one in enumerate(ranks):
-        row = np.full(len(one.collectives), -1, dtype=np.int64)
-        row[places[:, number]] = np.arange(len(places))
+        row = _matched_as(places[:, number], one)
         tables.append(one.segments.assign(collective=row[one.segments["collective"].to_numpy(np.int64)], rank=number))
     whole = pd.concat(tables, ignore_index=True)
     whole = whole[(whole["collective"] >= 0).to_numpy(bool)]

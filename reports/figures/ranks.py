@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kernelscope.analysis.ranks.job import JOB_PARTS
+from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.reports import units
 from kernelscope.reports.figures.drawing import HOST, PALETTE, Style, bars, drawing, filled, name_rows
 

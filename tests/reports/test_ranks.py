@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kernelscope.analysis.ranks.job import JOB_PARTS
+from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.reports import ranks, ranks_page
 from kernelscope.reports.figures.ranks import ROWS
 

@@ -32,10 +32,10 @@ _REMEDY = {
 def implementation(case: Case) -> list[Suspicion]:
     """An optimizer that executes other kernels, or many more of them; it claims the whole phase.
 
-    Not where it works on another type, which has other kernels, nor where it does the same for more parameters.
+    Not where it works on another type, which has other kernels.
     """
     chosen = [group for group in ev.groups(case) if group.phase == "optimizer"]
-    if (case.same_framework and any(ev.types_differ(case, group) for group in chosen)) or more_parameters(case):
+    if case.same_framework and any(ev.types_differ(case, group) for group in chosen):
         return []
     count = {side: sum(group.count(side) for group in chosen) for side in SIDES}
     if not all(count.values()) or not _differs(case, chosen, count):
@@ -123,4 +123,9 @@ def _way(chosen: list[ev.RowGroup], side: str) -> str:
     return next((f" ({way})" for way, pattern in _IMPLEMENTATIONS if re.search(pattern, names)), "")
 
 
-RULES: tuple[Rule, ...] = (implementation, more_parameters)
+def update(case: Case) -> list[Suspicion]:
+    """More parameters; else, as these need more kernels too, another implementation."""
+    return more_parameters(case) or implementation(case)
+
+
+RULES: tuple[Rule, ...] = (update,)

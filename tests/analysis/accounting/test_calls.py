@@ -1,38 +1,29 @@
 """Calls of the device's interface: all columns of `nsys stats` on every export of the corpus that it can read."""
 
-import csv
 import re
-import shutil
-import subprocess
 
 import pytest
 
 from kernelscope.analysis import read
 from kernelscope.analysis.accounting.calls import of_calls
 from kernelscope.analysis.trace import Trace, conform
-from tests.places import ROOT, corpus
-
-EXPORTS = sorted((ROOT.parent / "shared" / "corpus" / "nsys").glob("*.sqlite"))
+from tests.analysis.accounting import nsys_stats
+from tests.places import corpus
 
 
 def of_nsys(path, folder):
     """Return what nsys says: name -> (count, total, mean, median, least, most)."""
-    copy = shutil.copy(path, folder)  # nsys writes beside its input
-    command = ["nsys", "stats", "--report", "cudaapisum", "--format", "csv", "--quiet", str(copy)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    rows = csv.DictReader(done.stdout[done.stdout.find("Time") :].splitlines())
     return {
         re.sub(r"_v\d+(_ptsz|_ptds)?$", "", row["Name"]): (
             int(row["Num Calls"]), int(row["Total Time (ns)"]), float(row["Avg (ns)"]), float(row["Med (ns)"]),
             int(row["Min (ns)"]), int(row["Max (ns)"]),
         )
-        for row in rows
-        if row.get("Name")
+        for row in nsys_stats.rows(path, folder, "cudaapisum")
     }  # fmt: skip
 
 
-@pytest.mark.skipif(shutil.which("nsys") is None, reason="Nsight Systems is not installed")
-@pytest.mark.parametrize("path", EXPORTS, ids=lambda path: path.stem)
+@nsys_stats.NEEDED
+@pytest.mark.parametrize("path", nsys_stats.EXPORTS, ids=lambda path: path.stem)
 def test_all_columns_are_those_of_nsys_stats(path, tmp_path):
     expected = of_nsys(path, tmp_path)
     if not expected:

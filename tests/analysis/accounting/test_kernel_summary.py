@@ -1,37 +1,26 @@
 """The summary of kernels: all columns of `nsys stats` on every export of the corpus that it can read."""
 
-import csv
-import shutil
-import subprocess
-
 import pytest
 
 from kernelscope.analysis import read
 from kernelscope.analysis.accounting.kernel_summary import summary
 from kernelscope.analysis.trace import Trace, conform
-from tests.places import ROOT
-
-EXPORTS = sorted((ROOT.parent / "shared" / "corpus" / "nsys").glob("*.sqlite"))
+from tests.analysis.accounting import nsys_stats
 
 
 def of_nsys(path, folder):
     """Return what nsys says: (name, grid, block) -> (count, total, mean, median, least, most, deviation)."""
-    copy = shutil.copy(path, folder)  # nsys writes beside its input
-    command = ["nsys", "stats", "--report", "gpukernsum", "--format", "csv", "--quiet", str(copy)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    rows = list(csv.DictReader(done.stdout[done.stdout.find("Time") :].splitlines()))
     return {
         (row["Name"], *(",".join(row[size].split()) for size in ("GridXYZ", "BlockXYZ"))): (
             int(row["Instances"]), int(row["Total Time (ns)"]), float(row["Avg (ns)"]), float(row["Med (ns)"]),
             int(row["Min (ns)"]), int(row["Max (ns)"]), float(row["StdDev (ns)"]),
         )
-        for row in rows
-        if row.get("Name")
+        for row in nsys_stats.rows(path, folder, "gpukernsum")
     }  # fmt: skip
 
 
-@pytest.mark.skipif(shutil.which("nsys") is None, reason="Nsight Systems is not installed")
-@pytest.mark.parametrize("path", EXPORTS, ids=lambda path: path.stem)
+@nsys_stats.NEEDED
+@pytest.mark.parametrize("path", nsys_stats.EXPORTS, ids=lambda path: path.stem)
 def test_all_columns_are_those_of_nsys_stats(path, tmp_path):
     expected = of_nsys(path, tmp_path)
     if not expected:

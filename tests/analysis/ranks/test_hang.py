@@ -8,7 +8,8 @@ import re
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.ranks import flight_recorder, hang
+from kernelscope.analysis.ranks import flight_recorder
+from kernelscope.analysis.ranks.hang import hang
 from kernelscope.reports import hang as report
 from tests.places import corpus
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.ranks import job
-from kernelscope.analysis.ranks.job import JOB_PARTS, TRANSFER, WAITING
+from kernelscope.analysis.ranks.job import job
+from kernelscope.analysis.ranks.parts import JOB_PARTS, TRANSFER, WAITING
 from kernelscope.reports import ranks as report
 from tests.places import ROOT, corpus
 
