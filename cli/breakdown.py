@@ -10,6 +10,7 @@ from typing import Any
 from kernelscope import analysis
 from kernelscope.analysis.accounting import inclusive
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
+from kernelscope.analysis.accounting.host_rows import summed_up
 from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.explain import recording_cost as cost_of_recording
 from kernelscope.analysis.recordings import archives, imported
@@ -17,7 +18,7 @@ from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 from kernelscope.cli import output, steps_options
-from kernelscope.cli.output import FORMATS, write_breakdown
+from kernelscope.cli.output import FOR_READING, FORMATS, write_breakdown
 from kernelscope.cli.warn import about, about_info
 from kernelscope.reports import recorded
 from kernelscope.reports.chosen_rows import NotInTable, chosen, finest, with_columns
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "path", metavar="PATH", help="a folder that `run`, `compare` or `import` wrote, or a capture as `import` takes it"
     )
     parser.add_argument("--by", choices=BY, help="what makes a row (default: layer if any is known, else range, else kernel)")
-    parser.add_argument("--rows", type=_rows, metavar="N|all", help="how many rows (default: 20 in tables, else all)")
+    parser.add_argument("--rows", type=_rows, metavar="N|all", help="how many rows (default: 20 in tables, else all); with all, the time without kernels has a row for each cause")
     parser.add_argument("--sort", metavar="COLUMN", help="by which column: numbers from the largest (default: time)")
     parser.add_argument(
         "--filter",
@@ -104,8 +105,12 @@ def _broken_down(trace: Trace, by: str | None) -> Breakdown:
 def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | None = None) -> None:
     """Write the rows that were asked for."""
     most = None if arguments.rows in (None, ALL) else arguments.rows
+    asked = arguments.rows == ALL or arguments.filter or arguments.sort or arguments.group or arguments.columns
+    read = arguments.format in FOR_READING and not asked
+    rows, host = summed_up(result["by"], result["rows"]) if read else (result["rows"], [])
     try:
-        result = chosen(result, arguments.filter, arguments.sort, most, arguments.group)
+        result = chosen({**result, "rows": rows}, arguments.filter, arguments.sort, most, arguments.group)
+        result["rows"] += host
         table = with_columns(result, arguments.columns.split(",")) if arguments.columns else None
     except NotInTable as error:
         raise UsageError(f"--filter, --group, --sort, --columns: {error}") from error

@@ -20,6 +20,7 @@ from kernelscope.tracer.outside.errors import InputError
 
 _ELSEWHERE = 120  # columns of what is written into a file or pipe
 FORMATS = tuple(RENDERERS)
+FOR_READING = ("table", "markdown")  # the others are data for programs
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -66,7 +67,7 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
     """
     if first is not None:
         _replacing()
-        read = form in ("table", "markdown")
+        read = form in FOR_READING
         print(f"{first}\n" if read else f"kernelscope: {first}", file=sys.stdout if read else sys.stderr)
     if form == "table":
         _print(terminal.breakdown(result, rows or terminal.TALL))

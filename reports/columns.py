@@ -75,7 +75,7 @@ _NUMBERS = _columns(
 )  # fmt: skip
 
 _EXECUTIONS = _columns(
-    ("mean_ns", "ns", "of kernels: duration of an execution, the mean"),
+    ("mean_ns", "ns", "of kernels and copies: duration of one, the mean"),
     ("median_ns", "ns", "the median; null where a source gives totals"),
     ("min_ns", "ns", "of the shortest execution"),
     ("max_ns", "ns", "of the longest execution"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernelscope.analysis.accounting.host_rows import summed_up
 from kernelscope.analysis.kernels.short_names import short
 from kernelscope.reports import content, explanation, units
 from kernelscope.reports.content import Result, Row
@@ -295,7 +296,7 @@ def _joined(row: Row, *keys: str) -> str:
 def _numbers(row: Row, longest: Number) -> list[ViewCell]:
     time, share, duration, count = row["time_ns"], row["share"], row["duration_ns"], row["count"]
     return [
-        ViewCell(units.duration(time), time, bar=max(time, 0) / longest if units.known(time) else None),
+        ViewCell(units.duration(time), time, bar=min(max(time, 0) / longest, 1.0) if units.known(time) else None),
         ViewCell(units.percent(share), share),
         ViewCell(units.duration(duration), duration),
         ViewCell(units.count(count), count),
@@ -433,7 +434,8 @@ def breakdown(part: Mapping[str, Any]) -> View:
     """
     by = str(part["by"])
     of_kernels = by in ("kernel", "layer-kernel")
-    rows = [*(_host_last(part["rows"][:MOST]) if of_kernels else part["rows"][:MOST]), *part["rows"][MOST:]]
+    device, host = summed_up(by, part["rows"])
+    rows, rest = [*device[:MOST], *host], device[MOST:]
     numbered = ("count", "duration_ns", "time_ns", "share", *content.EXECUTIONS)
     every = [key for key in (rows[0] if rows else {}) if key not in numbered and (key, by) != ("method", "kernel")]
     known = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
@@ -445,25 +447,25 @@ def breakdown(part: Mapping[str, Any]) -> View:
     )
     timed = any(row["time_ns"] is not None for row in rows)
     # durations say what time and calls say, but where kernels overlap in a capture that is looked at as a whole
-    twice = of_kernels and bool(single) and timed and not (part.get("window") == "capture" and _overlaps(rows))
+    twice = of_kernels and bool(single) and timed and not (part.get("window") == "capture" and _overlaps(part["rows"]))
     shown = [*sums] if timed else ["durations", *(title for title in sums if title not in ("time", "durations"))]
     numbers = [ViewColumn(title, True, sums[title], twice and title == "durations") for title in shown]
     more = [_column(key, of_kernels and key in _ASKED) for key in keys[1:]]
     columns = [*map(ViewColumn, keys[:1]), *numbers, *more]
-    longest = max((content.row_ns(row) for row in rows), default=1) or 1
+    longest = max((content.row_ns(row) for row in device or host), default=1) or 1
     body = [
         [
             *(replace(_keyed(row[key], key), note=_joined(row, *beneath) or None) for key in keys[:1]),
             *_measured(row, longest, single, timed),
             *(_described(row[key], key) for key in keys[1:]),
         ]
-        for row in rows[:MOST]
+        for row in rows
     ]
-    rest, blank = rows[MOST:], [ViewCell("")] * len(keys[1:])
+    blank = [ViewCell("")] * len(keys[1:])
     if rest:
         names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
         merged = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
-        body.append([ViewCell(f"({len(rest)} more)"), *_measured(merged, longest, single, timed), *blank])
+        body.insert(MOST, [ViewCell(f"({len(rest)} more)"), *_measured(merged, longest, single, timed), *blank])
     whole = content.whole(part)
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
@@ -477,13 +479,8 @@ def breakdown(part: Mapping[str, Any]) -> View:
     grouping = tuple(name for name in GROUPED if name in known and name != by) if len(known) > 2 else ()
     return View(
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
-        keys=keys_of([*rows[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in known]), groups=grouping,
+        keys=keys_of([*rows[:MOST], *([{}] if rest else []), *rows[MOST:]], [name for name in FOUND if name in known]), groups=grouping,
     )  # fmt: skip
-
-
-def _host_last(rows: Sequence[Row]) -> list[Row]:
-    """Return rows of kernels with those of the host behind them."""
-    return sorted(rows, key=lambda row: str(row["kernel"]).startswith("(host"))
 
 
 def _overlaps(rows: Sequence[Row]) -> bool:

@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kernelscope.analysis.accounting import host_rows
 from kernelscope.reports import breakdown_grid, captures, content, explanation, explanation_lines, units
 from kernelscope.reports.breakdown_grid import TALL as TALL
 from kernelscope.reports.breakdown_grid import bar
@@ -377,7 +378,8 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
 def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str], width: int) -> Table:
     """Return a table for long keys: the numbers, then all that is known of the row, which may take several lines."""
     unit, decimals = breakdown_grid.unit_of(result)
-    shown, rest = result["rows"][:most], result["rows"][most:]
+    device, host = host_rows.apart(result["by"], result["rows"])
+    shown, rest = [*device[:most], *host], device[most:]
     table = _grid(show_footer=True)
     table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
     table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
@@ -391,7 +393,9 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     for place, title in enumerate(single.values()):
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
-    for row in shown:
+    for place, row in enumerate(shown):
+        if rest and place == most:
+            table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
         named = [*filter(None, (breakdown_grid.named(row, key) for key in first))]
         said = {row.get(first[0]), *named, "(unattributed)", "none", None}
         details = [printable(row[key], 160) for key in beneath if row.get(key) not in said]
@@ -402,8 +406,12 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         time = units.in_unit(content.row_ns(row), unit, decimals)
         each = [content.execution(row, key) if key == content.RATE else units.in_unit(row.get(key), of_one, 1) for key in single]
         table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), *each, name)
-    if rest:
-        time_ns, share = breakdown_grid.sums(rest)
-        blank = [""] * (len(more) + 1 + len(single))
-        table.add_row(units.in_unit(time_ns, unit, decimals), units.percent(share), *blank, Text(f"({len(rest)} more)"))
+    if rest and not host:
+        table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
     return table
+
+
+def _more(rows: Sequence[Row], unit: str, decimals: int, blank: int) -> tuple[str | Text, ...]:
+    """Return the line of rows that are not shown. blank: columns between their share and their name."""
+    time_ns, share = breakdown_grid.sums(rows)
+    return units.in_unit(time_ns, unit, decimals), units.percent(share), *[""] * blank, Text(f"({len(rows)} more)")

@@ -139,34 +139,31 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: 
 
 
 class _Executed(NamedTuple):
-    """Each row of kernels. labels: of the distinct cells that count them; number: which of these. flops: NaN is unknown."""
+    """What ran, the labels of its distinct cells, and the operations of each; NaN is unknown."""
 
+    ran: parts.Executions
     labels: CellLabels
-    number: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    duration_ns: npt.NDArray[np.int64]
     flops: npt.NDArray[np.float64]
 
 
 def _executed(trace: Trace) -> _Executed:
-    keys, count, duration = parts.executions(trace)
-    number, first = parts.numbered(keys[[key for key in parts.KEYS if key != "method"]])
-    flops = work.of_kernels(trace)["flops"].to_numpy(float, na_value=np.nan)
-    return _Executed(CellLabels(keys.iloc[first]), number, count, duration, flops)
+    ran = parts.executions(trace)
+    flops = np.full(len(ran.number), np.nan)
+    flops[: len(trace.kernels)] = work.of_kernels(trace)["flops"].to_numpy(float, na_value=np.nan)
+    return _Executed(ran, CellLabels(ran.keys), flops)
 
 
 def _with_executions(breakdown: Breakdown, executed: _Executed) -> Breakdown:
-    """Return a breakdown with mean_ns, median_ns, min_ns and max_ns of the single executions of a row's kernels.
+    """Return a breakdown with mean_ns, median_ns, min_ns and max_ns of the single executions of a row's kernels or copies.
 
-    They are null in rows that are no kernels; where a source gives totals, all but the mean. gflops_per_s: operations (see
+    They are null in rows of graphs and of the host; where a source gives totals, all but the mean. gflops_per_s: operations (see
     kernels.work) over the durations of the executions whose operations are known; null where none are.
     """
-    by = breakdown.by
+    by, ran = breakdown.by, executed.ran
     names, group = executed.labels.numbered(by, BY[by])
-    row = pd.Series(np.array(group, dtype=np.int64)[executed.number], name="row")
-    count, duration = pd.Series(executed.counts), pd.Series(executed.duration_ns)
-    single = kernel_summary.executions([row], count, duration, ("median", "min", "max"))
-    rates = _rates(row, executed.flops, executed.duration_ns)
+    row = pd.Series(np.array(group, dtype=np.int64)[ran.number], name="row")
+    single = kernel_summary.executions([row], pd.Series(ran.counts), pd.Series(ran.duration_ns), ("median", "min", "max"))
+    rates = _rates(row, executed.flops, ran.duration_ns)
     table = breakdown.table.copy(deep=False)
     # pandas takes None here, its stubs do not know it
     given = [table[key].to_numpy(dtype=object, na_value=None).tolist() for key in BY[by]]  # type: ignore[call-overload]

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -179,11 +179,29 @@ def _labelled(trace: Trace) -> Trace:
     return replace(trace, ranges=trace.ranges.assign(name=range_labels(trace.ranges["name"])))
 
 
-def executions(trace: Trace) -> tuple[pd.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return of each row of kernels the KEYS of the cell that counts it, how many executions it stands for, and their ns."""
-    activity = _kernels(_labelled(device_steps.assigned(trace)))
+class Executions(NamedTuple):
+    """Each kernel, then each copy. keys: distinct KEYS but the method of cells; number: of its cell among these."""
+
+    keys: pd.DataFrame
+    number: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    duration_ns: npt.NDArray[np.int64]
+
+
+def executions(trace: Trace) -> Executions:
+    """Return which cell counts each kernel and each copy, how many executions it stands for, and how long these took."""
+    trace = _labelled(device_steps.assigned(trace))
+    parts = [_executions(_kernels(trace)), _executions(_copies(trace))]
+    keys, number, counts, durations = zip(*parts, strict=True)
+    shifted = np.concatenate([number[0], number[1] + len(keys[0])])
+    return Executions(pd.concat(keys, ignore_index=True), shifted, np.concatenate(counts), np.concatenate(durations))
+
+
+def _executions(activity: _Activity) -> Executions:
     assert activity.work is not None
-    return activity.keys.reindex(columns=KEYS), activity.work.count, activity.work.duration
+    keys = activity.keys.reindex(columns=KEYS)
+    number, first = numbered(keys[[key for key in KEYS if key != "method"]])
+    return Executions(keys.iloc[first].astype("string"), number, activity.work.count, activity.work.duration)
 
 
 def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:

@@ -49,6 +49,21 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
+# The first layer's input has no gradient
+PRODUCTS = {
+    ("stem", "forward"): 1, ("body", "forward"): 1, ("head", "forward"): 1,
+    ("stem", "backward"): 1, ("body", "backward"): 2, ("head", "backward"): 2,
+}  # fmt: skip
+
+
+def products_per_step(run: Run) -> dict[Any, float]:
+    """Return how many matrix products each layer and phase has in a measured step."""
+    kernels = run.trace().kernels
+    products = kernels[kernels["kind"] == "gemm"].groupby(["layer", "phase"], observed=True).size()
+    counts: dict[Any, float] = (products / breakdown(run.trace(), "layer").steps).to_dict()
+    return counts
+
+
 def report(folder: Path, name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / name / "1" / "child.json").read_text())
     return found
@@ -71,15 +86,22 @@ def test_a_training_script(python: str, tmp_path: Path) -> None:
     assert {(layer, phase) for layer in ("stem", "body", "head", "loss") for phase in ("forward", "backward")} <= rows
     assert ("(optimizer)", "optimizer") in rows
     assert not {layer for layer, _ in rows} & {"add", "accuracy", "Net"}
-    products = trace.kernels[trace.kernels["kind"] == "gemm"]
-    per_step = products.groupby(["layer", "phase"], observed=True).size() / found.steps
-    # the first layer's input has no gradient
-    assert per_step.to_dict() == {
-        ("stem", "forward"): 1, ("body", "forward"): 1, ("head", "forward"): 1,
-        ("stem", "backward"): 1, ("body", "backward"): 2, ("head", "backward"): 2,
-    }  # fmt: skip
+    assert products_per_step(run) == PRODUCTS
     odd = {"a function was called that other steps do not call", "a function was compiled"}
     assert set().union(*(report(tmp_path / "run", name)["odd_steps"] for name in ("clean", "layers", "kernels"))) <= odd
+
+
+def test_steps_before_an_evaluation_have_all_of_their_work(python: str, tmp_path: Path) -> None:
+    """JAX queues work: what is queued when something else begins belongs to the steps before, whose time it is."""
+    script = (python, str(CHILDREN / "train_jax.py"), "105", "4")
+    done = profiled(tmp_path / "run", *script, options=("--steps", "10"))
+    assert done.returncode == 3, done.stderr
+    run = Run(tmp_path / "run")
+    assert products_per_step(run) == PRODUCTS
+    steps = run.trace().steps
+    assert steps["warmup"].tolist().count(True) > 2  # an evaluation lies between those that are measured
+    edges = [json.loads(line) for line in (tmp_path / "run/clean/1/steps.jsonl").read_text().splitlines()]
+    assert all(before["end_ns"] <= after["start_ns"] for before, after in zip(edges, edges[1:], strict=False))
 
 
 def test_an_inference_script_of_several_functions(python: str, tmp_path: Path) -> None:

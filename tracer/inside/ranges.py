@@ -218,6 +218,20 @@ class Recorder(object):
                 self._open[0] = begun, category, "step %d" % (step + 1), layer, phase, number
             self._begun, self._before = begun, after
 
+    def move_boundary(self) -> int:
+        """Within a step on its own thread: the last one, which is not written yet, ends now and this one begins. Return when.
+
+        Ranges of this step that are closed by now become the last one's.
+        """
+        now, before = now_ns(), resource.getrusage(resource.RUSAGE_SELF)
+        step, window, warmup, begun, _, used, _ = self._steps[-1]
+        self._steps[-1] = step, window, warmup, begun, now, used, before
+        self._begun, self._before = now, before
+        if self._open:
+            self._open[0] = (now,) + self._open[0][1:]
+            self._ranges = [value for row in _rows(self._ranges) for value in _of_last_step(row, step, now)]
+        return now
+
     def flush(self) -> None:
         """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""
         thread = native_thread_id() if self._thread is None else self._thread
@@ -248,8 +262,7 @@ class Recorder(object):
 
     def ranges(self) -> List[Any]:
         """Return the ranges since the last flush, in the order of their ends, as tuples of RANGE_FIELDS."""
-        values = iter(self._ranges)
-        return sorted(zip(*[values] * len(RANGE_FIELDS)), key=lambda row: row[2])
+        return sorted(_rows(self._ranges), key=lambda row: row[2])
 
     def busy_times(self) -> Dict[int, int]:
         """Return {step: how long it took without what it waited for, its wall or processor time in ns} since the last flush."""
@@ -273,6 +286,20 @@ _USAGE = {  # name of what a step used -> field of getrusage, how many of ours m
     "voluntary_switches": ("ru_nvcsw", 1),
     "involuntary_switches": ("ru_nivcsw", 1),
 }
+
+
+def _rows(ranges: Sequence[Any]) -> Iterator[Any]:
+    """Yield ranges, whose fields follow each other, as tuples of RANGE_FIELDS."""
+    values = iter(ranges)
+    return zip(*[values] * len(RANGE_FIELDS))
+
+
+def _of_last_step(row: Any, step: int, now: int) -> Any:
+    """Return a range after the end of a step has moved to now: those of the next step by then are this one's."""
+    thread, start, end, category, name, layer, phase, number = row
+    if number == step and category == "step":
+        end = now
+    return thread, start, end, category, name, layer, phase, step if number == step + 1 else number
 
 
 def _used(steps: Sequence[Any]) -> List[Dict[str, Any]]:

@@ -50,15 +50,15 @@ def accuracy(weights, images, labels):
     return (network(weights, images, jax.nn.relu).argmax(axis=1) == labels).mean()
 
 
-def main(steps):
-    """Train; print losses, and now and then the accuracy."""
+def main(steps, every=15):
+    """Train; print losses, and every so many steps the accuracy."""
     random = numpy.random.default_rng(0)
     images, labels = random.normal(size=(4, 128, 256)).astype("float32"), random.integers(0, 10, (4, 128))
     weights = initialise(jax.random.key(0))
     state = optimizer.init(weights)
     for step in range(steps):
         weights, state, loss = train_step(weights, state, images[step % 4], labels[step % 4], activation=jax.nn.relu)
-        if step % 15 == 14:
+        if step % every == every - 1:
             print(step, float(loss), float(accuracy(weights, images[0], labels[0])))
     print(hashlib.sha256(b"".join(numpy.asarray(weight).tobytes() for weight in weights.values())).hexdigest())
     print(repr(train_step).partition(" at ")[0], train_step.__name__, train_step.__doc__, train_step._cache_size())
@@ -66,4 +66,4 @@ def main(steps):
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -159,7 +159,7 @@ class Base(object):
 
         def evaluated(*arguments: Any, **keywords: Any) -> Any:
             if self.recording.trains:
-                self.recording.interrupted("the model was evaluated")
+                self.recording.interrupted("the model was evaluated", begins=True)
             return original(*arguments, **keywords)
 
         return evaluated

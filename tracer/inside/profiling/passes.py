@@ -39,6 +39,7 @@ class Pass(object):
         self._times: List[int] = []  # of measured steps, ns
         self._begun: Any = wanted.get("begun")
         self._ended: Optional[int] = None  # when the last step did, where the next one begins then
+        self._last_counts = False  # whether that one is measured
         self._limit = spec["limit"]
         # of the kernels pass, when a first step has ended: what profilers allot at once is no trace
         self._resident: Optional[int] = None
@@ -109,7 +110,7 @@ class Pass(object):
         recorder, wanted = self.recorder, self._wanted
         counts = odd is None and self._done >= wanted["skip"]
         last = self._measured + counts >= wanted["steps"] and not self._goes_on()
-        settled = last or not self.adapter.queues or self._window_ends(counts)
+        settled = last or not self.adapter.queues or odd is not None or self._window_ends(counts)
         if last or (self.adapter.queues and settled):
             self.adapter.settle()
         start, end = recorder.end_step(warmup=not counts)
@@ -119,19 +120,31 @@ class Pass(object):
             self.report["odd_steps"][odd] = self.report["odd_steps"].get(odd, 0) + 1
         self._done += 1
         self._measured += counts
+        self._last_counts = counts
         if counts:
             self._times.append(end - start)
         if self.name == "layers" and self._done == wanted["skip"] and "left_out" not in wanted:
             self._tried("a budget for ranges", self._budget)
         if self.printed is not None:
             self._full = not self.printed.drain() or self._full
-        if now_ns() - self._flushed > FLUSH_NS:
+        if now_ns() - self._flushed > FLUSH_NS and self._ended is None:  # an end that may still move stays
             if not recorder.layers:
                 recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
             self._flushed = now_ns()
         if last or self._impatient():
             return OVER
         return PART if self._measured and self.name != "kernels" and self._held() > self._limit // parts.SHARES else None
+
+    def end_earlier_work(self) -> Optional[int]:
+        """Within a step: wait for what earlier ones queued, and move the last one's end here. Return that end, or None."""
+        if self._ended is None:
+            return None
+        self.adapter.settle()
+        before, end = self._ended, self.recorder.move_boundary()
+        self._ended = None
+        if self._last_counts:
+            self._times[-1] += end - before
+        return end
 
     def _goes_on(self) -> bool:
         """Take more steps where those so far waver: something else ran meanwhile."""
@@ -173,6 +186,7 @@ class Pass(object):
         self.recorder.ended(stamps, False, [(measured + n) // plan.WINDOW_STEPS for n in range(len(stamps))])
         self._times += self.recorder.step_times()[-len(stamps) :] if stamps else []
         self._done += len(stamps)
+        self._last_counts = self._last_counts or bool(stamps)
         self._measured += len(stamps)
         self.recorder.window = self._measured // plan.WINDOW_STEPS
         if stamps and self.adapter.queues:

@@ -132,10 +132,25 @@ class Recording(object):
         """Return the adapter of an imported framework, for one that runs on top of it; None where there is none."""
         return next((adapter for adapter in self._adapters if adapter.framework == framework), None)
 
-    def interrupted(self, reason: str) -> None:
-        """The present step is not like others: a model is evaluated, a checkpoint written. It is not measured."""
-        self._odd = reason
+    def interrupted(self, reason: str, begins: bool = False) -> None:
+        """The present step is not like others: a model is evaluated, a checkpoint written. It is not measured.
+
+        begins: what makes it unlike others is still to come, so that what earlier steps queued can be waited for first.
+        """
+        first, self._odd = self._odd is None, reason
         self._noted = _never
+        usual = 2 * self._odd_steps > self.steps
+        if begins and first and not usual and self._thread == threading.get_ident() and not self._busy:
+            self._guarded(self._end_earlier_work)
+
+    def _end_earlier_work(self) -> None:
+        """Let earlier steps have all of their work: the present one is not measured, and would take what is left of it along."""
+        if self.recording is None:
+            return
+        if self._ends is not None:
+            self._rounds.noted(len(self._ends.stamps))
+        self._take_noted()
+        self._last = self.recording.end_earlier_work() or self._last
 
     def finish(self, reason: str) -> None:
         """Record no longer; what was recorded is written."""

@@ -194,6 +194,12 @@ class Adapter(Base):
         """Return whether nothing is being traced, so that a call now is one of the script's loop."""
         return not self.stack() and self.clean()
 
+    def calling(self, calls: Any) -> None:
+        """An outermost call begins: a step in which a function is called that other steps do not call is not like them."""
+        recording = self.recording
+        if recording.trains and calls.count and not calls.trains and calls.step < recording.steps - 1:
+            recording.interrupted("a function was called that other steps do not call", begins=True)
+
     def called(self, calls: Any, output: Any) -> None:
         """An outermost call has ended: a step may have."""
         recording = self.recording
@@ -201,8 +207,6 @@ class Adapter(Base):
         if calls.trains:
             recording.trains = recording.trains or recording.spec["mode"] == "auto"
         elif recording.trains:
-            if calls.count > 1 and calls.step < recording.steps - 1:
-                recording.interrupted("a function was called that other steps do not call")
             calls.step = recording.steps
             return
         elif calls.count < 2:
@@ -316,8 +320,10 @@ class Calls(object):
             return function(*arguments, **keywords)
         stack, executed = adapter.stack(), adapter.clean()
         outermost = executed and not stack
-        if outermost and not self.count:
-            adapter.scopes.find()
+        if outermost:
+            adapter.calling(self)
+            if not self.count:
+                adapter.scopes.find()
         recorder: Any = adapter.recorder if outermost else None
         stack.append(self)
         number = recorder.push(*self.range) if recorder is not None else None

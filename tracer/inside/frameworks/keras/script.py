@@ -22,7 +22,6 @@ from kernelscope.tracer.inside.ranges import Recorder
 _CALL = "call"  # what ends a step where no batch does: a call of an outermost model
 _BATCHES = ("train", "test", "predict")
 _FRAMEWORKS = {"torch": "pytorch"}  # backend -> its framework, where the names differ
-_EVALUATED = "the model was evaluated"
 
 
 class Adapter(Base):
@@ -70,7 +69,7 @@ class Adapter(Base):
             self.recording.note("unavailable", "batches of Keras before 2.3: it does not tell them, its backend's steps count")
             return
         for kind in _BATCHES:
-            patches.wrap(keras.callbacks.CallbackList, "on_%s_batch_begin" % kind, self._beginning)
+            patches.wrap(keras.callbacks.CallbackList, "on_%s_batch_begin" % kind, functools.partial(self._beginning, kind))
             patches.wrap(keras.callbacks.CallbackList, "on_%s_batch_end" % kind, functools.partial(self._ending, kind))
             owner = defining(keras.Model, kind + "_on_batch")
             if owner is not None:
@@ -90,8 +89,9 @@ class Adapter(Base):
         parts = {id(layer) for model in models for _, layer in paths(model)[1:]}
         return [model for model in models if id(model) not in parts]
 
-    def _beginning(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _beginning(self, kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def begun(callbacks: Any, *arguments: Any, **keywords: Any) -> None:
+            self._batch_begins(kind)
             original(callbacks, *arguments, **keywords)
             if self.recorder is not None:
                 self._called[id(callbacks)] = self.recorder.push("phase", "call", None, "other")
@@ -113,6 +113,7 @@ class Adapter(Base):
 
     def _on_batch(self, kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def called(model: Any, *arguments: Any, **keywords: Any) -> Any:
+            self._batch_begins(kind)
             recorder = self.recorder
             number = recorder.push("phase", "call", None, "other") if recorder is not None else None
             output = original(model, *arguments, **keywords)
@@ -123,13 +124,15 @@ class Adapter(Base):
 
         return called
 
+    def _batch_begins(self, kind: str) -> None:
+        if kind == "test" and self.recording.trains:
+            self.recording.interrupted("the model was evaluated", begins=True)
+
     def _batch_ended(self, kind: str, model: Any) -> None:
         key, training = (kind, self.know(model)), kind == "train"
         recording = self.recording
         if training and recording.spec["mode"] == "auto":
             recording.trains = True
-        if kind == "test" and recording.trains:
-            recording.interrupted(_EVALUATED)
         recording.stepped(self, key, training=training)
 
     def _looking(self, original: Callable[..., Any]) -> Any:

@@ -130,21 +130,24 @@ class Adapter(Base):
             if not isinstance(root, block):
                 continue
             if id(root) == key:
-                self._watch_calls(root, lambda: self.recording.stepped(self, key, training=False))
+                self._watch_calls(root, _nothing, lambda: self.recording.stepped(self, key, training=False))
             elif self.recording.trains:
-                self._watch_calls(root, self._called_while_training)
+                self._watch_calls(root, self._calling_while_training, _nothing)
 
-    def _called_while_training(self) -> None:
+    def _calling_while_training(self) -> None:
         if not self.mx.autograd.is_training():
-            self.recording.interrupted("the model was evaluated")
+            self.recording.interrupted("the model was evaluated", begins=True)
 
-    def _watch_calls(self, root: Any, ended: Any) -> None:
+    def _watch_calls(self, root: Any, begins: Callable[[], Any], ended: Callable[[], Any]) -> None:
         owner, known, base = type(root), weakref.ref(root), self.mx.gluon.Block
         original = owner.__call__
 
         def called(block: Any, *arguments: Any) -> Any:
+            watched = block is known()
+            if watched:
+                begins()
             output = original(block, *arguments)
-            if block is known():
+            if watched:
                 ended()
             return output
 
@@ -197,6 +200,10 @@ class Adapter(Base):
         network = None if layers is None else layers.described()
         batch = self._items or self.batch if self.batch == 1 else self.batch
         return {"batch": batch, "device": "cpu", "network": network}
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _modules(mx: Any) -> List[Any]:
