@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "path", metavar="PATH", help="a folder that `run`, `compare` or `import` wrote, or a capture as `import` takes it"
     )
     parser.add_argument("--by", choices=BY, help="what makes a row (default: layer if any is known, else range, else kernel)")
-    parser.add_argument("--rows", type=_rows, metavar="N|all", help="how many rows (default: 20 in tables, else all); with all, the time without kernels has a row for each cause")
+    parser.add_argument("--rows", type=_rows, metavar="N|all", help="how many rows (default: 20 in tables, else all)")
     parser.add_argument("--sort", metavar="COLUMN", help="by which column: numbers from the largest (default: time)")
     parser.add_argument(
         "--filter",

@@ -479,7 +479,8 @@ def breakdown(part: Mapping[str, Any]) -> View:
     grouping = tuple(name for name in GROUPED if name in known and name != by) if len(known) > 2 else ()
     return View(
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
-        keys=keys_of([*rows[:MOST], *([{}] if rest else []), *rows[MOST:]], [name for name in FOUND if name in known]), groups=grouping,
+        keys=keys_of([*rows[:MOST], *([{}] if rest else []), *rows[MOST:]], [name for name in FOUND if name in known]),
+        groups=grouping,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -101,7 +102,7 @@ def test_steps_before_an_evaluation_have_all_of_their_work(python: str, tmp_path
     steps = run.trace().steps
     assert steps["warmup"].tolist().count(True) > 2  # an evaluation lies between those that are measured
     edges = [json.loads(line) for line in (tmp_path / "run/clean/1/steps.jsonl").read_text().splitlines()]
-    assert all(before["end_ns"] <= after["start_ns"] for before, after in zip(edges, edges[1:], strict=False))
+    assert all(before["end_ns"] <= after["start_ns"] for before, after in itertools.pairwise(edges))
 
 
 def test_an_inference_script_of_several_functions(python: str, tmp_path: Path) -> None:

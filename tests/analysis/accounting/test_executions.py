@@ -15,16 +15,24 @@ from tests.places import corpus
 CAPTURE = "nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"
 
 
-def test_every_kernel_of_an_export_as_plain_sql_finds_it():
+_COPIES = {1: "host to device", 2: "device to host", 8: "device to device"}  # CUPTI's copyKind
+
+
+def test_every_kernel_and_copy_of_an_export_as_plain_sql_finds_it():
     path = corpus(CAPTURE)
     found = defaultdict(list)
     with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
         names = dict(database.execute("SELECT id, value FROM StringIds"))
         for name, ns in database.execute('SELECT demangledName, "end" - start FROM CUPTI_ACTIVITY_KIND_KERNEL'):
             found[names[name]].append(ns)
+        for kind, ns in database.execute('SELECT copyKind, "end" - start FROM CUPTI_ACTIVITY_KIND_MEMCPY'):
+            found[f"(device: copy {_COPIES[kind]})"].append(ns)
+        sets = database.execute('SELECT "end" - start FROM CUPTI_ACTIVITY_KIND_MEMSET')
+        found["(device: memory set)"] += [ns for (ns,) in sets]
     table = ka.breakdown(ka.read(path), "kernel").table
     alone = table[~table["kernel"].duplicated(keep=False) & table["mean_ns"].notna()]
     assert len(alone) > 10
+    assert {f"(device: copy {way})" for way in _COPIES.values()} <= set(alone["kernel"])
     for row in alone.to_dict("records"):
         ns = found[row["kernel"]]
         expected = [statistics.mean(ns), statistics.median(ns), min(ns), max(ns)]

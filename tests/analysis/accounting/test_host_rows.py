@@ -1,0 +1,26 @@
+"""In tables of kernels for reading, the time without kernels is one row, the last; tables for programs keep each cause."""
+
+import kernelscope.analysis as ka
+from kernelscope.analysis.accounting.host_rows import ONE, apart, summed_up
+from tests.places import corpus
+
+CAPTURE = "kineto/AMD-AGI__TraceLens__h100_timesformer.json.gz"
+
+
+def test_the_one_row_is_what_the_causes_add_up_to():
+    rows = ka.breakdown(ka.read(corpus(CAPTURE)), "kernel").as_dict()["rows"]
+    causes = [row for row in rows if row["kernel"].startswith("(host: ")]
+    device, host = summed_up("kernel", rows)
+    assert len(causes) > 3
+    assert [row["kernel"] for row in host] == [ONE]
+    assert (host[0]["time_ns"], host[0]["share"]) == (sum(row["time_ns"] for row in causes), sum(row["share"] for row in causes))
+    longest = [row["kernel"][len("(host: ") : -1] for row in sorted(causes, key=lambda row: -row["time_ns"])]
+    assert host[0]["kind"] == f"{', '.join(longest[:3])} and {len(causes) - 3} more"
+    assert sum(row["time_ns"] for row in [*device, *host]) == sum(row["time_ns"] for row in rows)
+    assert [*device, *causes] == sorted(rows, key=lambda row: row["kernel"].startswith("(host: "))
+
+
+def test_what_the_device_does_is_no_row_of_the_host():
+    rows = [{"kernel": name, "time_ns": 1, "share": 0.2, "duration_ns": 1} for name in ("gemm", "(device: copy)", "(host: loop)")]
+    assert summed_up("kernel", rows) == (rows[:2], rows[2:])  # one cause keeps its name
+    assert apart("layer", [{"layer": "(host: x)"}]) == ([{"layer": "(host: x)"}], [])
