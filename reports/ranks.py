@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from kernelscope.analysis.ranks.parts import HOSTS, JOB_PARTS, TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.parts import HOST, HOSTS, JOB_PARTS, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.reports import text, units
 from kernelscope.reports.fitted import Fitted
 from kernelscope.reports.renderers import Markdown
@@ -23,13 +23,22 @@ _MUCH = 0.1  # of the job's time: with less waiting nobody is named
 _NAMED = 3  # parts in the answer
 _UNDECIDED = "undecided"
 HEADS = {"compute": "computing", WAITING: "waiting", TRANSFER: "transfer"}  # of columns
-NAMES = {"compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides"}  # of parts
+NAMES = {  # of parts, in sentences
+    "compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides",
+    UNMATCHED: "unmatched communication", HOST: "waiting for the host", OTHER: "idle otherwise", "copy": "copies",
+}  # fmt: skip
 _ROWS = 8  # of a table in the terminal
+_LATE = "no late rank"
+_IF = {  # changes, as one says them
+    _LATE: "rank {} worked as long as the others",
+    "balanced work": "all ranks had the same work",
+    "no transfer": "transfers took no time",
+}
 
 
 def answer(result: Result) -> str:
-    """Return in two sentences what a step costs, where the time goes, and who makes the others wait."""
-    return f"{costs(result)} {slowest(result)}"
+    """Return what a step costs, where the time goes, who makes the others wait, and what could be won, a sentence for each."""
+    return " ".join(filter(None, (costs(result), slowest(result), gains(result))))
 
 
 def costs(result: Result) -> str:
@@ -48,21 +57,49 @@ def slowest(result: Result) -> str:
     if not result["matched"]:
         return "Whether ranks wait for one another is not known: no collective of all of them ends together."
     waited = result["parts"][WAITING]
-    by_rank: dict[int, int] = {}
-    for row in result["blame"]:
-        if row["rank"] is not None:
-            by_rank[row["rank"]] = by_rank.get(row["rank"], 0) + row["ns"]
-    share = waited / (sum(result["parts"].values()) or 1)
-    if not by_rank or share < _MUCH:
+    rank, mine = _last_mostly(result)
+    if rank is None:
+        share = waited / (sum(result["parts"].values()) or 1)
         return f"No rank makes the others wait much: waiting is {share:.0%} of all."
-    rank = max(by_rank, key=lambda one: by_rank[one])
-    mine = [row for row in result["blame"] if row["rank"] == rank]
-    much = f"{units.duration(by_rank[rank])} of rank time a step ({by_rank[rank] / waited:.0%} of all waiting)"
-    times = sum(row["count"] for row in mine)
-    if result["steps"] >= _SEVERAL and times < result["steps"] / 2:
+    for_it, times = sum(row["ns"] for row in mine), sum(row["count"] for row in mine)
+    much = f"{units.duration(for_it)} of rank time a step ({for_it / waited:.0%} of all waiting)"
+    if _named(result) is None:
         often = "once" if times == 1 else f"{times} times"
         return f"No rank makes the others wait in most steps: rank {rank} did so {often} in {result['steps']} steps, for {much}."
     return f"Rank {rank} makes the others wait most: {much}, {_cause(mine)}."
+
+
+def _last_mostly(result: Result) -> tuple[int | None, list[Mapping[str, Any]]]:
+    """Return for which rank others wait most, and the rows of that; None where waiting is not much."""
+    by_rank: dict[int, list[Mapping[str, Any]]] = {}
+    for row in result["blame"]:
+        if row["rank"] is not None:
+            by_rank.setdefault(row["rank"], []).append(row)
+    if not by_rank or result["parts"][WAITING] < _MUCH * (sum(result["parts"].values()) or 1):
+        return None, []
+    return max(by_rank.items(), key=lambda one: sum(row["ns"] for row in one[1]))
+
+
+def _named(result: Result) -> int | None:
+    """Return the rank that makes others wait, in half of the steps at least; None where none does."""
+    rank, rows = _last_mostly(result)
+    rarely = result["steps"] >= _SEVERAL and sum(row["count"] for row in rows) < result["steps"] / 2
+    return None if rarely else rank
+
+
+def gains(result: Result) -> str:
+    """Return what a step would take less if ranks worked alike or transfers took no time; nothing where that cannot be told."""
+    told = result["what_if"] or {"changes": []}
+    if not told["changes"]:
+        return ""
+    least = _LEAST * told["measured_ns"]
+    named = told["late_rank"] if _named(result) == told["late_rank"] else None
+    changes = [row for row in told["changes"] if row["saved_ns"] > least and (row["name"] != _LATE or named is not None)]
+    won = [(row["saved_ns"], _IF[row["name"]].format(named)) for row in changes]
+    if not won:
+        return "Equal work on all ranks, or a network that takes no time, would win less than 1%."
+    said = ", ".join(f"{units.duration(ns)} if {change}" for ns, change in sorted(won, reverse=True))
+    return f"A step would take less: {said}."
 
 
 def _cause(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -142,7 +179,18 @@ def notes(result: Result) -> list[str]:
         said = f"{count} of all ranks; their ends lie {left} apart with corrected clocks, {apart} without"
     else:
         said = "no collective of all ranks ends together: clocks are not corrected, and waiting is not known"
-    return [said, *_steps(result["ranks"]), *result["notes"]]
+    return [said, *_played(result["what_if"]), *_steps(result["ranks"]), *result["notes"]]
+
+
+def _played(told: Mapping[str, Any] | None) -> list[str]:
+    """Return how well the job can be played again, on which what could be won rests."""
+    if told is None:
+        return []
+    error = told["error"]
+    off = f"{abs(error):.1%} {'less' if error < 0 else 'more'} than measured" if abs(error) >= 0.0005 else "what was measured"
+    if not told["changes"]:
+        return [f"what could be won is not told: played again unchanged, the job takes {off}"]
+    return [f"what could be won is the job played again with this changed; unchanged it takes {off}"]
 
 
 def _steps(ranks: Sequence[Mapping[str, Any]]) -> list[str]:

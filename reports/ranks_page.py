@@ -50,7 +50,7 @@ def write(result: Mapping[str, Any], path: Path) -> None:
     context = {
         "title": f"a job of {len(result['ranks'])} ranks",
         "headline": ranks.costs(result),
-        "answer": ranks.slowest(result),
+        "answer": " ".join(filter(None, (ranks.slowest(result), ranks.gains(result)))),
         "work": f"a job of {len(result['ranks'])} ranks",
         "chart": chart,
         "note": f"the {ROWS} ranks with the longest steps; {left} more are in the table" if left > 0 else "",

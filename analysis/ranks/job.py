@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.ranks import waiting
+from kernelscope.analysis.ranks import replay, waiting
 from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, clocks
 from kernelscope.analysis.ranks.matching import matched
@@ -35,7 +35,7 @@ def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:
     transfer_ns, exposed_wait_ns); blame (rank, operation, cause, where, name, count, ns: what others waited for it in a step;
     rank is None where two came within the clocks' uncertainty); partial (whether more ranks are missing than are there, so that
     whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction, impossible);
-    matched, unmatched (collectives of all ranks, and of single ranks that not all have); notes.
+    what_if (see `_what_if`); matched, unmatched (collectives of all ranks, and of single ranks that not all have); notes.
     """
     ranks, notes = recordings(paths, workers)
     places = matched([one.collectives for one in ranks])
@@ -60,6 +60,7 @@ def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:
         "clocks": {
             "uncertainty_ns": found.uncertainty_ns, "apart_ns": found.apart_ns, "impossible": found.impossible,
         },
+        "what_if": _what_if(places, ranks, found, blame, steps),
         "matched": len(places),
         "unmatched": int(unmatched),
         "notes": [*notes, *_notes(ranks, places, found, int(unmatched))],
@@ -161,6 +162,28 @@ def _collectives(
         {"operation": str(row["operation"]), "count": int(row["count"]), **{key: round(int(row[key]) / steps) for key in times}}
         for row in sums.reset_index().to_dict("records")
     ]
+
+
+def _what_if(
+    places: npt.NDArray[np.int64], ranks: Sequence[RankRecording], found: Clocks, blame: pd.DataFrame, steps: int
+) -> dict[str, Any] | None:
+    """Return what other work or another network would change (see ranks.replay); None where that cannot be played.
+
+    Keys: error (part of the measured time by which the unchanged job is played wrongly; where it is larger than
+    replay.MOST_ERROR there are no changes), measured_ns (a step, from the first rank's begin to the last one's end), late_rank
+    (which others wait for most), changes: name, step_ns, saved_ns.
+    """
+    if not len(places) or _missing(ranks):
+        return None
+    waited = blame[blame["rank"] >= 0].groupby("rank")["others_ns"].sum()
+    late = int(waited.idxmax()) if waited.sum() > 0 else None
+    played, measured_ns = replay.played(places, ranks, found)
+    error, times = replay.what_if(played, measured_ns, late)
+    changes = [
+        {"name": name, "step_ns": round(ns / steps), "saved_ns": round((measured_ns - ns) / steps)} for name, ns in times.items()
+    ]
+    number = None if late is None else ranks[late].rank if ranks[late].rank is not None else late
+    return {"error": round(error, 6), "measured_ns": round(measured_ns / steps), "late_rank": number, "changes": changes}
 
 
 def _blame(table: pd.DataFrame, ranks: Sequence[RankRecording], steps: int) -> list[dict[str, Any]]:

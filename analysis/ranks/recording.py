@@ -38,7 +38,8 @@ class RankRecording:
     """One rank of a job.
 
     rank, world: its number and how many there are, None where neither content nor name tells. told_by: which of the two told
-    the rank. device, hardware: what computes. steps: how many; step_ns: the mean one; parts: PARTS with ns per step, which add
+    the rank. device, hardware: what computes. steps: how many; step_ns: the mean one; window_ns: when the first
+    of them begins and the last one ends, clock of this rank; parts: PARTS with ns per step, which add
     up to it. collectives: in the order of their starts, clock of this rank: operation, start_ns, end_ns, idle_ns (the
     device did nothing between the end of the one before and this start), before_ns (from that end to this start; -1 of the
     first). exposed: pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in
@@ -54,6 +55,7 @@ class RankRecording:
     hardware: str | None
     steps: int
     step_ns: int
+    window_ns: tuple[int, int]
     parts: dict[str, int]
     collectives: pd.DataFrame
     exposed: pd.DataFrame
@@ -89,7 +91,8 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
     segments = [_kernels(collectives, kernels[~talks]), _host(trace, collectives, kernels, windows)]
     return RankRecording(
         path=str(path), rank=rank, told_by=told_by, world=(trace.info.get("distributed") or {}).get("world_size"), device=device,
-        hardware=hardware_of(trace, device), steps=len(done.lengths), step_ns=done.step_ns, parts=_parts(done.rows),
+        hardware=hardware_of(trace, device), steps=len(done.lengths), step_ns=done.step_ns,
+        window_ns=_outermost(windows), parts=_parts(done.rows),
         collectives=collectives, exposed=_exposed(collectives, kernels[~talks], windows),
         segments=pd.concat(segments, ignore_index=True),
     )  # fmt: skip
@@ -116,7 +119,7 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
     segments = [_kernels(collectives, kernels), _ranges(trace, collectives, kernels, windows)]
     return RankRecording(
         path=str(path), rank=rank, told_by=told_by, world=told.get("world_size"), device="cpu", hardware=None,
-        steps=len(windows[0]), step_ns=step_ns,
+        steps=len(windows[0]), step_ns=step_ns, window_ns=_outermost(windows),
         parts=dict.fromkeys(PARTS, 0) | dict(zip(("compute", "communication", HOST), map(int, parts), strict=True)),
         collectives=collectives, exposed=exposed, segments=pd.concat(segments, ignore_index=True),
     )  # fmt: skip
@@ -158,6 +161,10 @@ def _windows(trace: Trace, kernels: pd.DataFrame) -> tuple[Int, Int]:
         return device_steps.bounds(steps)
     start, end = intervals.edges(kernels)
     return np.array([start.min()]), np.array([end.max()])
+
+
+def _outermost(windows: tuple[Int, Int]) -> tuple[int, int]:
+    return int(windows[0].min()), int(windows[1].max())
 
 
 def _collectives(talking: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:

@@ -34,6 +34,12 @@ def job():
              "ns": 2_500_000},
             {"rank": None, "operation": "all-reduce", "cause": None, "where": None, "name": None, "count": 4, "ns": 500_000},
         ],
+        "what_if": {
+            "error": 0.001, "measured_ns": 6_000_000, "late_rank": 0,
+            "changes": [{"name": "no late rank", "step_ns": 3_000_000, "saved_ns": 3_000_000},
+                        {"name": "balanced work", "step_ns": 4_500_000, "saved_ns": 1_500_000},
+                        {"name": "no transfer", "step_ns": 5_990_000, "saved_ns": 10_000}],
+        },
         "clocks": {"uncertainty_ns": 1500, "apart_ns": 4000, "impossible": 0}, "matched": 8, "unmatched": 0, "notes": ["a note"],
     }  # fmt: skip
 
@@ -42,13 +48,26 @@ def test_the_answer(job):
     said = ranks.answer(job)
     assert said.startswith("A step takes 6.00 ms on 2 ranks: computing 58%, waiting for other ranks 25%, transfer that nothing")
     assert "Rank 0 makes the others wait most: 2.50 ms of rank time a step (83% of all waiting), mostly by kernels" in said
-    assert said.endswith(f"kernels that take longer: {EVIL} in layer1.")
+    assert f"kernels that take longer: {EVIL} in layer1." in said
+    assert said.endswith("A step would take less: 3.00 ms if rank 0 worked as long as the others, 1.50 ms if all ranks had the "
+                         "same work.")  # fmt: skip
+
+
+def test_what_could_be_won_is_told_where_it_can_be(job):
+    job["what_if"]["changes"][:2] = []
+    assert ranks.gains(job) == "Equal work on all ranks, or a network that takes no time, would win less than 1%."
+    job["what_if"] |= {"changes": [], "error": -0.08}
+    assert ranks.gains(job) == ""
+    assert "what could be won is not told: played again unchanged, the job takes 8.0% less than measured" in ranks.notes(job)
+    job["what_if"] = None
+    assert ranks.gains(job) == ""
 
 
 def test_little_waiting_and_unmatched_ranks(job):
     calm = copy.deepcopy(job)
     calm["parts"]["waiting for ranks"] = 1
-    assert ranks.answer(calm).endswith("No rank makes the others wait much: waiting is 0% of all.")
+    assert "No rank makes the others wait much: waiting is 0% of all." in ranks.answer(calm)
+    assert "rank 0" not in ranks.gains(calm)  # it is not named, so its work is not either
     calm["matched"] = 0
     assert "no collective of all of them ends together" in ranks.answer(calm)
 

@@ -1,0 +1,92 @@
+"""A job played again: times worked out by hand, and captures into which faults were planted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelscope.analysis.ranks.clocks import Clocks
+from kernelscope.analysis.ranks.job import job
+from kernelscope.analysis.ranks.recording import SEGMENT, RankRecording
+from kernelscope.analysis.ranks.replay import MOST_ERROR, played, what_if
+from tests.places import ROOT, corpus
+
+DATA = ROOT / "tests" / "data" / "ranks"
+
+
+def rank(collectives, exposed, end, ahead=0):
+    """Return a rank whose clock is ahead. collectives: (start, end); exposed: (collective, start, end)."""
+    table = pd.DataFrame([{"operation": "all-reduce", "start_ns": s + ahead, "end_ns": e + ahead} for s, e in collectives])
+    pieces = pd.DataFrame([(number, s + ahead, e + ahead) for number, s, e in exposed], columns=["collective", "start_ns", "end_ns"])
+    return RankRecording(
+        path="", rank=None, told_by="", world=None, device="cuda:0", hardware=None, steps=1, step_ns=end,
+        window_ns=(ahead, end + ahead), parts={}, collectives=table.assign(before_ns=0, idle_ns=0), exposed=pieces,
+        segments=pd.DataFrame(columns=list(SEGMENT)),
+    )  # fmt: skip
+
+
+def clocks(*offsets):
+    return Clocks(np.array(offsets), 0, 0, 0)
+
+
+# Rank 0 works 10, 5 and 1; rank 1 works 30, 8 and 2. Transfers take 2 and 3.
+WAITING = [(10, 32), (37, 43)], [(0, 10, 32), (1, 37, 43)], 44
+LATE = [(30, 32), (40, 43)], [(0, 30, 32), (1, 40, 43)], 45
+
+
+@pytest.mark.parametrize("ahead", [0, 1000])
+def test_what_is_changed_is_what_changes(ahead):
+    made, measured = played(np.array([[0, 0], [1, 1]]), [rank(*WAITING), rank(*LATE, ahead=ahead)], clocks(0, ahead))
+    assert (measured, made.time()) == (45, 45)
+    error, times = what_if(made, measured, 1)
+    assert error == 0
+    assert times == {
+        "no late rank": 10 + 2 + 5 + 3 + 1,
+        "balanced work": 20 + 2 + 6.5 + 3 + 1.5,
+        "no transfer": 30 + 8 + 2,
+    }
+
+
+def test_a_collective_that_work_hides_costs_nothing():
+    """Both work 20, and a transfer of 10 begins at once; that it takes no time helps nobody."""
+    hidden = [(0, 10)], [], 20
+    made, measured = played(np.array([[0, 0]]), [rank(*hidden), rank(*hidden)], clocks(0, 0))
+    assert what_if(made, measured, None) == (0, {"balanced work": 20, "no transfer": 20})
+
+
+def test_half_hidden_work_keeps_its_place():
+    """Rank 0 works 4 beside a transfer of 10 and then waits; rank 1 begins it 6 later, and without that all are done 6 earlier."""
+    first, second = ([(0, 16)], [(0, 4, 16)], 18), ([(6, 16)], [(0, 10, 16)], 18)
+    made, measured = played(np.array([[0, 0]]), [rank(*first), rank(*second)], clocks(0, 0))
+    error, times = what_if(made, measured, 1)
+    assert (error, measured) == (0, 18)
+    assert times["no late rank"] == 12
+
+
+def test_what_cannot_be_played_is_not_predicted():
+    """Work that stands still between collectives for no reason that was recorded: both wait for something else."""
+    table = [(0, 1), (50, 51)], [(0, 0, 1), (1, 2, 51)], 52
+    made, measured = played(np.array([[0, 0], [1, 1]]), [rank(*table), rank(*table)], clocks(0, 0))
+    error, times = what_if(made, measured, None)
+    assert abs(error) > MOST_ERROR
+    assert times == {}
+
+
+@pytest.mark.parametrize("name", ["megatron_tp8", "param_dlrm8/kineto"])
+def test_jobs_of_others_are_played_as_they_were(name):
+    told = job(sorted(corpus(f"ranks/{name}").glob("*.json*")), workers=2)["what_if"]
+    assert abs(told["error"]) < 0.001
+    for row in told["changes"]:
+        assert row["saved_ns"] == told["measured_ns"] - row["step_ns"]
+
+
+@pytest.mark.parametrize(("fault", "planted_ns"), [("sleep", 20_000_000), ("input", 10_000_000)])
+def test_without_a_planted_sleep_a_step_takes_less_by_it(fault, planted_ns):
+    told = job(sorted(DATA.glob(f"{fault}_*")), workers=1)["what_if"]
+    assert told["late_rank"] == 1
+    saved = {row["name"]: row["saved_ns"] for row in told["changes"]}
+    assert saved["no late rank"] == pytest.approx(planted_ns, rel=0.2)
+    assert saved["balanced work"] == pytest.approx(planted_ns / 2, rel=0.25)
+
+
+def test_without_most_ranks_nothing_is_predicted():
+    assert job(sorted(corpus("ranks/hta_sampled_128").glob("*.json.gz")), workers=1)["what_if"] is None
