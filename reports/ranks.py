@@ -27,6 +27,7 @@ NAMES = {  # of parts, in sentences
     "compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides",
     UNMATCHED: "unmatched communication", HOST: "waiting for the host", OTHER: "idle otherwise", "copy": "copies",
 }  # fmt: skip
+RATES = {"algorithm_gb_s": "GB/s", "bus_gb_s": "on the bus"}  # bandwidths of nccl-tests
 _ROWS = 8  # of a table in the terminal
 _LATE = "no late rank"
 _IF = {  # changes, as one says them
@@ -133,8 +134,9 @@ def tables(result: Result) -> list[Table]:
         for row in result["blame"]
     ]  # fmt: skip
     operations = [
-        {"operation": row["operation"], "waiting, ms": _ms(row["wait_ns"]), "of it exposed, ms": _ms(row["exposed_wait_ns"]),
-         "transfer, ms": _ms(row["transfer_ns"]), "count": row["count"]}
+        {"operation": row["operation"], "size": size(row), "waiting, ms": _ms(row["wait_ns"]),
+         "of it exposed, ms": _ms(row["exposed_wait_ns"]), "transfer, ms": _ms(row["transfer_ns"]), "count": row["count"],
+         "one takes": units.duration(row["single_ns"]), **{head: rate(row[key]) for key, head in RATES.items()}}
         for row in result["collectives"]
     ]  # fmt: skip
     first = ("rank", "step, ms", *(HEADS[name] for name in ("compute", WAITING, TRANSFER)))
@@ -143,8 +145,19 @@ def tables(result: Result) -> list[Table]:
         title = "Who makes the others wait, rank time a step"
         made.append(of_rows("blame", blame, title=title, first=("others wait, ms", "rank", "by")))
     if operations:
-        made.append(of_rows("operations", operations, title="Collectives, added up over ranks, a step"))
+        title = "Collectives: times added up over ranks, a step; what one takes and its bandwidth are medians"
+        made.append(of_rows("operations", operations, title=title))
     return made
+
+
+def size(row: Mapping[str, Any]) -> str:
+    """Return how many bytes a collective moves (see analysis.ranks.messages)."""
+    return units.size(row["bytes"])
+
+
+def rate(gb_s: float | None) -> str:
+    """Return a bandwidth in GB/s."""
+    return units.UNKNOWN if gb_s is None else f"{gb_s:,.1f}" if gb_s >= 1 else f"{gb_s:.3f}"
 
 
 def shown(result: Result) -> Trimmed:

@@ -118,12 +118,17 @@ def _blame(blame: Sequence[Mapping[str, Any]]) -> View:
 
 def _operations(operations: Sequence[Mapping[str, Any]]) -> View:
     heads = ("waiting", "of it exposed", "transfer")
-    columns = [ViewColumn("operation"), *(ViewColumn(head, True, _MS) for head in heads), ViewColumn("count", True, "count")]
+    columns = [ViewColumn("operation"), ViewColumn("size", True), *(ViewColumn(head, True, _MS) for head in heads)]
+    columns += [ViewColumn("count", True, "count"), ViewColumn("one takes", True)]
+    columns += [ViewColumn(head, True) for head in ranks.RATES.values()]
     rows = [
         [
-            text_cell(row["operation"]), *(_time(row[key]) for key in ("wait_ns", "exposed_wait_ns", "transfer_ns")),
-            ViewCell(units.count(row["count"]), row["count"]),
+            text_cell(row["operation"]), ViewCell(ranks.size(row), row["bytes"]),
+            *(_time(row[key]) for key in ("wait_ns", "exposed_wait_ns", "transfer_ns")),
+            ViewCell(units.count(row["count"]), row["count"]), ViewCell(units.duration(row["single_ns"]), row["single_ns"]),
+            *(ViewCell(ranks.rate(row[key]), row[key]) for key in ranks.RATES),
         ]
         for row in operations
     ]  # fmt: skip
-    return View("collectives", "Collectives, ms added up over ranks, a step", columns, rows)
+    caption = "Collectives: ms added up over ranks, a step; what one takes is its transfer, and that and the bandwidths are medians"
+    return View("collectives", caption, columns, rows)

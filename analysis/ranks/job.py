@@ -14,6 +14,7 @@ from kernelscope.analysis.ranks import replay, waiting
 from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, clocks
 from kernelscope.analysis.ranks.matching import matched
+from kernelscope.analysis.ranks.messages import bandwidths
 from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.analysis.ranks.recording import RankRecording
 from kernelscope.analysis.trace import intervals
@@ -31,8 +32,9 @@ def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:
 
     Keys: schema; ranks (rank, path, told_by, device, hardware, steps, step_ns, JOB_PARTS in ns per step, which add up to step_ns,
     offset_ns of its clock); world (how many ranks the captures say there are; None unknown); step_ns (of the slowest rank),
-    parts (JOB_PARTS added up over ranks, ns per step); collectives (operation, count, and added up over ranks per step: wait_ns,
-    transfer_ns, exposed_wait_ns); blame (rank, operation, cause, where, name, count, ns: what others waited for it in a step;
+    parts (JOB_PARTS added up over ranks, ns per step); collectives (operation, bytes, members, count, and added up over ranks per
+    step: wait_ns, transfer_ns, exposed_wait_ns; single_ns, the median transfer of one, with algorithm_gb_s and bus_gb_s, see
+    ranks.messages); blame (rank, operation, cause, where, name, count, ns: what others waited for it in a step;
     rank is None where two came within the clocks' uncertainty); partial (whether more ranks are missing than are there, so that
     whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction, impossible);
     what_if (see `_what_if`); matched, unmatched (collectives of all ranks, and of single ranks that not all have); notes.
@@ -54,7 +56,7 @@ def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:
         "steps": steps,
         "step_ns": max(one.step_ns for one in ranks),
         "parts": {name: sum(row[name] for row in rows) for name in JOB_PARTS},
-        "collectives": _collectives(places, ranks, wait_ns, exposed, steps),
+        "collectives": _collectives(places, ranks, found, wait_ns, exposed, steps),
         "blame": _blame(blame, ranks, steps),
         "partial": _missing(ranks) > len(ranks),
         "clocks": {
@@ -145,23 +147,32 @@ def _of_rank(one: RankRecording, number: int, places: npt.NDArray[np.int64], wai
 
 
 def _collectives(
-    places: npt.NDArray[np.int64], ranks: Sequence[RankRecording], wait_ns: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64], ranks: Sequence[RankRecording], found: Clocks, wait_ns: npt.NDArray[np.int64],
     exposed: npt.NDArray[np.int64], steps: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return a row for each operation, that with most waiting first."""
+    """Return a row for each operation and size, that with most waiting first."""
     if not len(places):
         return []
-    start, end = waiting.times(places, ranks)
-    table = pd.DataFrame(
-        {"operation": ranks[0].collectives["operation"].iloc[places[:, 0]].to_numpy(), "wait_ns": wait_ns.sum(axis=1),
-         "transfer_ns": (end - start - wait_ns).sum(axis=1), "exposed_wait_ns": exposed.sum(axis=1)}
+    start, end = (values - found.offsets_ns for values in waiting.times(places, ranks))
+    table = ranks[0].collectives[["operation", "bytes", "members"]].iloc[places[:, 0]].reset_index(drop=True)
+    table["members"] = table["members"].fillna(len(ranks))  # all of these take part
+    single = np.clip(end.mean(axis=1) - start.max(axis=1), 0, None)
+    table = table.assign(
+        wait_ns=wait_ns.sum(axis=1), transfer_ns=(end - start - wait_ns).sum(axis=1), exposed_wait_ns=exposed.sum(axis=1),
+        single_ns=single, count=1,
     )  # fmt: skip
-    sums = table.assign(count=1).groupby("operation", sort=True).sum().sort_values("wait_ns", ascending=False, kind="stable")
+    groups = table.groupby(["operation", "bytes", "members"], dropna=False, sort=True)
+    sums = groups[["wait_ns", "transfer_ns", "exposed_wait_ns", "count"]].sum().reset_index()
+    one = groups["single_ns"].median().to_numpy(float)
+    sums = sums.assign(**bandwidths(sums.assign(transfer_ns=one)), single_ns=np.rint(one).astype(np.int64))
+    sums = sums.sort_values("wait_ns", ascending=False, kind="stable")
     times = ("wait_ns", "transfer_ns", "exposed_wait_ns")
     return [
-        {"operation": str(row["operation"]), "count": int(row["count"]), **{key: round(int(row[key]) / steps) for key in times}}
-        for row in sums.reset_index().to_dict("records")
-    ]
+        {"operation": str(row["operation"]), "count": int(row["count"]), **{key: round(int(row[key]) / steps) for key in times},
+         "single_ns": int(row["single_ns"]), **{key: None if pd.isna(row[key]) else int(row[key]) for key in ("bytes", "members")},
+         **{key: None if pd.isna(row[key]) else round(float(row[key]), 3) for key in ("algorithm_gb_s", "bus_gb_s")}}
+        for row in sums.to_dict("records")
+    ]  # fmt: skip
 
 
 def _what_if(

@@ -19,6 +19,7 @@ from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.device.side import hardware_of
 from kernelscope.analysis.kernels.short_names import short
+from kernelscope.analysis.ranks.messages import messages
 from kernelscope.analysis.ranks.parts import HOST, HOSTS, KERNELS, OTHER
 from kernelscope.analysis.recordings import reading
 from kernelscope.analysis.trace import Trace, intervals
@@ -42,7 +43,7 @@ class RankRecording:
     of them begins and the last one ends, clock of this rank; parts: PARTS with ns per step, which add
     up to it. collectives: in the order of their starts, clock of this rank: operation, start_ns, end_ns, idle_ns (the
     device did nothing between the end of the one before and this start), before_ns (from that end to this start; -1 of the
-    first). exposed: pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in
+    first), bytes and members (see messages). exposed: pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in
     collectives), start_ns, end_ns. segments: what was done before each and after the one before it (SEGMENT): kernels by layer
     and name, ns as durations; and what the host did while the device idled, by cause and the function, operator or range.
     """
@@ -86,7 +87,7 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
     done = account(trace, device)
     kernels = trace.kernels[(trace.kernels["device"] == device).fillna(False).to_numpy(bool) & trace.kernels["start_ns"].notna()]
     talks = (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
-    collectives = _collectives(kernels[talks], kernels[~talks])
+    collectives = _collectives(trace, kernels[talks], kernels[~talks])
     windows = _windows(trace, kernels)
     segments = [_kernels(collectives, kernels[~talks]), _host(trace, collectives, kernels, windows)]
     return RankRecording(
@@ -109,7 +110,7 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
         )
     operation = talking["name"].astype("string").str.replace(_ON_HOST, "", regex=True).str.strip("_").str.replace("_", "-")
     named = talking.assign(algorithm=operation)
-    collectives, windows = _collectives(named, kernels), _windows(trace, kernels)
+    collectives, windows = _collectives(trace, named, kernels), _windows(trace, kernels)
     exposed = _exposed(collectives, kernels, windows)
     free = intervals.uncovered(*intervals.edges(kernels), *windows)
     whole, idle = (int((end - start).sum()) for start, end in (windows, free))
@@ -167,7 +168,7 @@ def _outermost(windows: tuple[Int, Int]) -> tuple[int, int]:
     return int(windows[0].min()), int(windows[1].max())
 
 
-def _collectives(talking: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+def _collectives(trace: Trace, talking: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """Return the collectives in the order of their starts (see RankRecording)."""
     table = talking.sort_values("start_ns", kind="stable").reset_index(drop=True)
     operation = table["algorithm"].astype("string").fillna(table["name"].astype("string").map(short))
@@ -180,7 +181,10 @@ def _collectives(talking: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
         free = intervals.uncovered(*intervals.edges(others), over[gaps], start[gaps])
         at = gaps[np.clip(np.searchsorted(over[gaps], free[0], side="right") - 1, 0, len(gaps) - 1)]
         np.add.at(idle, at, free[1] - free[0])
-    return pd.DataFrame({"operation": operation, "start_ns": start, "end_ns": end, "before_ns": before, "idle_ns": idle})
+    sizes = messages(trace, table, operation)
+    return pd.DataFrame(
+        {"operation": operation, "start_ns": start, "end_ns": end, "before_ns": before, "idle_ns": idle, **dict(sizes.items())}
+    )
 
 
 def _exposed(collectives: pd.DataFrame, others: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:

@@ -28,7 +28,8 @@ def job():
         "schema": "kernelscope/ranks/1", "ranks": rows, "world": 2, "steps": 4, "step_ns": 6_000_000, "partial": False,
         "parts": {name: sum(row[name] for row in rows) for name in JOB_PARTS},
         "collectives": [{"operation": "all-reduce", "count": 8, "wait_ns": 3_000_000, "transfer_ns": 2_000_000,
-                         "exposed_wait_ns": 3_000_000}],
+                         "exposed_wait_ns": 3_000_000, "single_ns": 125_000, "bytes": 12_500_000, "members": 2,
+                         "algorithm_gb_s": 100.0, "bus_gb_s": None}],
         "blame": [
             {"rank": 0, "operation": "all-reduce", "cause": "kernels", "where": "layer1", "name": EVIL, "count": 4,
              "ns": 2_500_000},

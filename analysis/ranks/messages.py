@@ -1,0 +1,95 @@
+"""How many bytes a collective moves and between how many ranks, as PyTorch's operator around its launch tells; and bandwidth.
+
+Sizes and bandwidths are those of nccl-tests (NVIDIA/nccl-tests doc/PERFORMANCE.md): S is what all ranks together have after an
+all-gather and before a reduce-scatter, and else what a rank gives. Algorithm bandwidth is S over the time of the transfer, bus
+bandwidth that times what each link has to carry of S, so that it can be held against the link's.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.kernels import aten
+from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES
+from kernelscope.analysis.trace import Trace, intervals
+
+OPERATOR = "record_param_comms"  # torch/csrc/distributed/c10d/ParamCommsUtils.hpp: inputs, and as the last argument the group's size
+
+
+def messages(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:
+    """Return bytes (S) and members (ranks of its group) of communication kernels, aligned with them; null where nothing tells.
+
+    operation: all-reduce and the like, of each kernel.
+    """
+    nothing = pd.DataFrame({"bytes": pd.NA, "members": pd.NA}, index=kernels.index, dtype="Int64")
+    operators = trace.operators[(trace.operators["name"] == OPERATOR).fillna(False).to_numpy(bool)]
+    if operators.empty or "launch_ns" not in kernels or kernels["launch_ns"].isna().all():
+        return nothing
+    launched = kernels["launch_ns"].notna().to_numpy(bool)
+    mine = kernels[launched]
+    row = intervals.innermost(
+        *intervals.spans(operators), mine["launch_thread"].fillna(-1).to_numpy(np.int64), mine["launch_ns"].to_numpy(np.int64)
+    )
+    inside = row >= 0
+    told = operators.iloc[row[inside]][["shapes", "types", "arguments"]].astype("string")
+    table = pd.DataFrame(
+        [_message(*texts) for texts in told.fillna("").itertuples(index=False, name=None)],
+        columns=["elements", "size", "members"], index=mine.index[inside],
+    ).astype("Int64")  # fmt: skip
+    size = mine["dtype"][inside].astype("string").map(ELEMENT_BYTES.get).astype("Int64").fillna(table["size"])
+    given = table["elements"] * size
+    whole = given.where((operation[table.index] != "all-gather").to_numpy(bool), given * table["members"])
+    return nothing.assign(bytes=whole.reindex(kernels.index), members=table["members"].reindex(kernels.index))
+
+
+def _message(shapes: str, types: str, arguments: str) -> tuple[int | None, int | None, int | None]:
+    """Return how many elements a rank gives, the bytes of one, and the ranks of the group, as far as an operator's texts tell."""
+    listed = _list(arguments)
+    last = listed[-1] if listed else None
+    members = int(last) if isinstance(last, int | str) and str(last).isascii() and str(last).isdigit() else None
+    elements = sum(_elements(one) for one in _list(shapes))
+    kind = aten.dtype(types)
+    return elements or None, ELEMENT_BYTES.get(kind) if kind else None, members or None
+
+
+def _elements(shape: object) -> int:
+    """Return the elements of a tensor, or of several: [4, 8] has 32, [[4, 8], [2]] has 34; [] is no tensor."""
+    if not isinstance(shape, list) or not shape:
+        return 0
+    if all(isinstance(size, int) and size >= 0 for size in shape):
+        return int(np.prod([int(size) for size in shape], dtype=object))
+    return sum(_elements(one) for one in shape)
+
+
+def _list(text: str) -> list[object]:
+    try:
+        result = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return result if isinstance(result, list) else []
+
+
+def bus_factor(operation: str, members: int) -> float:
+    """Return by what algorithm bandwidth is multiplied for bus bandwidth: what a link carries of S."""
+    if operation == "all-reduce":
+        return 2 * (members - 1) / members
+    return (members - 1) / members if operation in ("reduce-scatter", "all-gather", "all-to-all") else 1.0
+
+
+def bandwidths(table: pd.DataFrame) -> pd.DataFrame:
+    """Return algorithm_gb_s and bus_gb_s (1e9 bytes a second) of rows with operation, bytes, members and transfer_ns.
+
+    Null where size or group are not known, or the transfer took no time that clocks can show.
+    """
+    known = table["bytes"].notna() & table["members"].notna() & (table["transfer_ns"] > 0)
+    ratio: npt.NDArray[np.float64] = (table["bytes"].astype("Float64") / table["transfer_ns"]).to_numpy(float, na_value=np.nan)
+    factors = [
+        bus_factor(operation, members) if good else np.nan
+        for operation, members, good in zip(table["operation"], table["members"], known, strict=True)
+    ]
+    algorithm = np.where(known.to_numpy(bool), ratio, np.nan)
+    return pd.DataFrame({"algorithm_gb_s": algorithm, "bus_gb_s": algorithm * np.array(factors)}, index=table.index)
