@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   kernelscope profile train.py --epochs 1             a script, run by the python of this environment
   kernelscope profile -m package.train --epochs 1     a module
   kernelscope profile -- torchrun train.py            any command
+  kernelscope profile --ranks all -- torchrun --nproc_per_node 4 train.py     every rank of a job, and who waits for whom
 """
 
 
@@ -48,7 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
         outcome = profile.profile(command, options.asked(arguments), mine, arguments.label, sys.argv, arguments.once)
         for line in outcome.lines():
             print(line, file=sys.stderr)
-        if outcome.seen is not None and not arguments.quiet:
+        if outcome.ranks and not arguments.quiet:
+            _say_of_job([Path(rank) for rank in outcome.ranks], mine)
+        elif outcome.seen is not None and not arguments.quiet:
             _say(mine)
         status = status or int(outcome.exit_status)
     return status
@@ -79,6 +82,27 @@ def _say(folder: Path) -> None:
     except EvidenceError as error:
         print(f"kernelscope: {error}", file=sys.stderr)
     print(f"recording: {folder}; see also `kernelscope breakdown {folder} --by kernel`", file=sys.stderr)
+
+
+def _say_of_job(ranks: list[Path], folder: Path) -> None:
+    """Say on stderr what a job's ranks do, and write its page; what a single one does is said by the commands for runs."""
+    from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.analysis.ranks.job import job
+    from kernelscope.cli import sharing
+    from kernelscope.reports import ranks as report
+    from kernelscope.reports import ranks_page
+    from rich.console import Console
+
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
+    console.print()
+    try:
+        result = sharing.shareable(job(ranks), full_paths=False)
+        console.print(report.shown(result))
+        ranks_page.write(result, folder / "ranks.html")
+        print(f"page: {folder / 'ranks.html'}", file=sys.stderr)
+    except EvidenceError as error:
+        print(f"kernelscope: {error}", file=sys.stderr)
+    print(f"recordings: {folder}/rank*; see also `kernelscope ranks {folder}` and `report {ranks[0]}`", file=sys.stderr)
 
 
 def _positive(text: str) -> int:

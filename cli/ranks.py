@@ -59,4 +59,5 @@ def _of_folder(path: Path) -> list[Path]:
     """Return a recording as it is; of any other folder the files and the recordings that lie in it."""
     if kind_of(path) in _RECORDED:
         return [path]
-    return sorted(one for one in path.iterdir() if one.is_file() or kind_of(one) in _RECORDED)
+    recorded = [one for one in path.iterdir() if one.is_dir() and kind_of(one) in _RECORDED]
+    return sorted(recorded or [one for one in path.iterdir() if one.is_file()])

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from kernelscope.analysis.ranks.parts import HOST, HOSTS, JOB_PARTS, OTHER, TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.parts import HOST, HOSTS, JOB_PARTS, LATE, NO_LATE, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.reports import text, units
 from kernelscope.reports.fitted import Fitted
 from kernelscope.reports.renderers import Markdown
@@ -22,16 +22,18 @@ _SEVERAL = 3  # steps: then who is late by chance is not so in most of them
 _MUCH = 0.1  # of the job's time: with less waiting nobody is named
 _NAMED = 3  # parts in the answer
 _UNDECIDED = "undecided"
-HEADS = {"compute": "computing", WAITING: "waiting", TRANSFER: "transfer"}  # of columns
+HEADS = {  # of columns
+    "compute": "computing", TRANSFER: "transfer", WAITING: "for ranks", UNMATCHED: "unmatched", HOST: "for the host", OTHER: "idle",
+    "copy": "copies",
+}  # fmt: skip
 NAMES = {  # of parts, in sentences
     "compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides",
     UNMATCHED: "unmatched communication", HOST: "waiting for the host", OTHER: "idle otherwise", "copy": "copies",
 }  # fmt: skip
 RATES = {"algorithm_gb_s": "GB/s", "bus_gb_s": "on the bus"}  # bandwidths of nccl-tests
 _ROWS = 8  # of a table in the terminal
-_LATE = "no late rank"
 _IF = {  # changes, as one says them
-    _LATE: "rank {} worked as long as the others",
+    NO_LATE: "{} worked as long as the others",
     "balanced work": "all ranks had the same work",
     "no transfer": "transfers took no time",
 }
@@ -57,54 +59,62 @@ def slowest(result: Result) -> str:
         return f"Whom they wait for is not known: {missing} of {result['world']} ranks are missing."
     if not result["matched"]:
         return "Whether ranks wait for one another is not known: no collective of all of them ends together."
-    waited = result["parts"][WAITING]
-    rank, mine = _last_mostly(result)
-    if rank is None:
+    waited, late = result["parts"][WAITING], _late(result)
+    if not late:
         share = waited / (sum(result["parts"].values()) or 1)
         return f"No rank makes the others wait much: waiting is {share:.0%} of all."
-    for_it, times = sum(row["ns"] for row in mine), sum(row["count"] for row in mine)
-    much = f"{units.duration(for_it)} of rank time a step ({for_it / waited:.0%} of all waiting)"
-    if _named(result) is None:
-        often = "once" if times == 1 else f"{times} times"
+    times = [sum(row["ns"] for row in rows) for rows in late.values()]
+    much = f"{' and '.join(map(units.duration, times))} of rank time a step"
+    much += f" ({' and '.join(f'{ns / waited:.0%}' for ns in times)} of all waiting)"
+    if not _named(result):
+        (rank, rows), *_ = late.items()
+        count = sum(row["count"] for row in rows)
+        often = "once" if count == 1 else f"{count} times"
         return f"No rank makes the others wait in most steps: rank {rank} did so {often} in {result['steps']} steps, for {much}."
-    return f"Rank {rank} makes the others wait most: {much}, {_cause(mine)}."
+    cause = _cause([row for rows in late.values() for row in rows], "their hosts launch" if len(late) > 1 else "its host launches")
+    return f"{_ranks(list(late)).capitalize()} {'makes' if len(late) == 1 else 'make'} the others wait most: {much}, {cause}."
 
 
-def _last_mostly(result: Result) -> tuple[int | None, list[Mapping[str, Any]]]:
-    """Return for which rank others wait most, and the rows of that; None where waiting is not much."""
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank{'s' if len(numbers) > 1 else ''} {' and '.join(map(str, numbers))}"
+
+
+def _late(result: Result) -> dict[int, list[Mapping[str, Any]]]:
+    """Return for which ranks others wait most, and the rows of that; none where waiting is not much."""
     by_rank: dict[int, list[Mapping[str, Any]]] = {}
     for row in result["blame"]:
         if row["rank"] is not None:
             by_rank.setdefault(row["rank"], []).append(row)
-    if not by_rank or result["parts"][WAITING] < _MUCH * (sum(result["parts"].values()) or 1):
-        return None, []
-    return max(by_rank.items(), key=lambda one: sum(row["ns"] for row in one[1]))
+    waited = result["parts"][WAITING]
+    if not by_rank or waited < _MUCH * (sum(result["parts"].values()) or 1):
+        return {}
+    order = sorted(by_rank, key=lambda rank: -sum(row["ns"] for row in by_rank[rank]))
+    first, *others = order
+    return {rank: by_rank[rank] for rank in [first, *others] if rank == first or sum(r["ns"] for r in by_rank[rank]) > LATE * waited}
 
 
-def _named(result: Result) -> int | None:
-    """Return the rank that makes others wait, in half of the steps at least; None where none does."""
-    rank, rows = _last_mostly(result)
-    rarely = result["steps"] >= _SEVERAL and sum(row["count"] for row in rows) < result["steps"] / 2
-    return None if rarely else rank
+def _named(result: Result) -> list[int]:
+    """Return the ranks that make others wait, together in half of the steps at least; none where it is so in fewer."""
+    late = _late(result)
+    times = sum(row["count"] for rows in late.values() for row in rows)
+    return [] if result["steps"] >= _SEVERAL and times < result["steps"] / 2 else list(late)
 
 
 def gains(result: Result) -> str:
-    """Return what a step would take less if ranks worked alike or transfers took no time; nothing where that cannot be told."""
+    """Return by what a step would be shorter if ranks worked alike or transfers took no time; nothing where nobody can tell."""
     told = result["what_if"] or {"changes": []}
     if not told["changes"]:
         return ""
-    least = _LEAST * told["measured_ns"]
-    named = told["late_rank"] if _named(result) == told["late_rank"] else None
-    changes = [row for row in told["changes"] if row["saved_ns"] > least and (row["name"] != _LATE or named is not None)]
-    won = [(row["saved_ns"], _IF[row["name"]].format(named)) for row in changes]
+    late = told["late_ranks"] if told["late_ranks"] == _named(result) else []
+    changes = [row for row in told["changes"] if row["saved_ns"] > _LEAST * told["measured_ns"]]
+    won = [(row["saved_ns"], _IF[row["name"]].format(_ranks(late))) for row in changes if row["name"] != NO_LATE or late]
     if not won:
         return "Equal work on all ranks, or a network that takes no time, would win less than 1%."
-    said = ", ".join(f"{units.duration(ns)} if {change}" for ns, change in sorted(won, reverse=True))
-    return f"A step would take less: {said}."
+    return f"A step would be shorter by {', by '.join(f'{units.duration(ns)} if {change}' for ns, change in sorted(won, reverse=True))}."
 
 
-def _cause(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what makes a rank late, of all that does: kernels or its host, where, and what alone is most of that."""
+def _cause(rows: Sequence[Mapping[str, Any]], hosts: str) -> str:
+    """Return what makes ranks late, of all that does: kernels or hosts, where, and what alone is most of that."""
     sums: dict[tuple[str, str | None], int] = {}
     for row in rows:
         key = row["cause"], row["where"]
@@ -114,7 +124,7 @@ def _cause(rows: Sequence[Mapping[str, Any]]) -> str:
     name = mine[0]["name"] if mine[0]["name"] and mine[0]["ns"] > _MOST * sums[cause, where] else None
     if cause == HOSTS:
         doing = " ".join(filter(None, (where, name and f"({name})")))
-        return "mostly because its host launches late" + (f": {doing}" if doing else "")
+        return f"mostly because {hosts} late" + (f": {doing}" if doing else "")
     what = " in ".join(filter(None, (name, where)))
     return "mostly by kernels that take longer" + (f": {what}" if what else "")
 
@@ -140,7 +150,7 @@ def tables(result: Result) -> list[Table]:
         for row in result["collectives"]
     ]  # fmt: skip
     first = ("rank", "step, ms", *(HEADS[name] for name in ("compute", WAITING, TRANSFER)))
-    made = [of_rows("ranks", ranks, title="Each rank's step, in ms", first=first)]
+    made = [of_rows("ranks", ranks, title="Each rank's step, in ms: what it computes, transfers and waits for", first=first)]
     if blame and not result["partial"]:
         title = "Who makes the others wait, rank time a step"
         made.append(of_rows("blame", blame, title=title, first=("others wait, ms", "rank", "by")))

@@ -15,7 +15,7 @@ from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, clocks
 from kernelscope.analysis.ranks.matching import matched
 from kernelscope.analysis.ranks.messages import bandwidths
-from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, OTHER, TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.analysis.ranks.recording import RankRecording
 from kernelscope.analysis.trace import intervals
 
@@ -181,20 +181,25 @@ def _what_if(
     """Return what other work or another network would change (see ranks.replay); None where that cannot be played.
 
     Keys: error (part of the measured time by which the unchanged job is played wrongly; where it is larger than
-    replay.MOST_ERROR there are no changes), measured_ns (a step, from the first rank's begin to the last one's end), late_rank
-    (which others wait for most), changes: name, step_ns, saved_ns.
+    replay.MOST_ERROR there are no changes), measured_ns (a step, from the first rank's begin to the last one's end), late_ranks
+    (for which others wait LATE of all waiting or more), changes: name, step_ns, saved_ns.
     """
     if not len(places) or _missing(ranks):
         return None
-    waited = blame[blame["rank"] >= 0].groupby("rank")["others_ns"].sum()
-    late = int(waited.idxmax()) if waited.sum() > 0 else None
+    waited = blame[blame["rank"] >= 0].groupby("rank")["others_ns"].sum().sort_values(ascending=False)
+    late = [int(rank) for rank in waited.index[waited > LATE * blame["others_ns"].sum()]]
     played, measured_ns = replay.played(places, ranks, found)
     error, times = replay.what_if(played, measured_ns, late)
     changes = [
         {"name": name, "step_ns": round(ns / steps), "saved_ns": round((measured_ns - ns) / steps)} for name, ns in times.items()
     ]
-    number = None if late is None else ranks[late].rank if ranks[late].rank is not None else late
-    return {"error": round(error, 6), "measured_ns": round(measured_ns / steps), "late_rank": number, "changes": changes}
+    numbers = _numbers(ranks)
+    late_ranks = [numbers[place] for place in late]
+    return {"error": round(error, 6), "measured_ns": round(measured_ns / steps), "late_ranks": late_ranks, "changes": changes}
+
+
+def _numbers(ranks: Sequence[RankRecording]) -> list[int]:
+    return [one.rank if one.rank is not None else place for place, one in enumerate(ranks)]
 
 
 def _blame(table: pd.DataFrame, ranks: Sequence[RankRecording], steps: int) -> list[dict[str, Any]]:
@@ -205,7 +210,7 @@ def _blame(table: pd.DataFrame, ranks: Sequence[RankRecording], steps: int) -> l
     mine = table.assign(**{name: table[name].mask(table["rank"] < 0) for name in ("cause", "where", "name")})
     sums = mine.groupby(keys, dropna=False, sort=True)["others_ns"].agg(["size", "sum"]).reset_index()
     sums = sums.sort_values("sum", ascending=False, kind="stable")
-    numbers = [one.rank if one.rank is not None else place for place, one in enumerate(ranks)]
+    numbers = _numbers(ranks)
     return [
         {"rank": numbers[int(row["rank"])] if row["rank"] >= 0 else None, "operation": str(row["operation"]),
          **{name: None if pd.isna(row[name]) else str(row[name]) for name in ("cause", "where", "name")},

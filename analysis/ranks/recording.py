@@ -14,13 +14,14 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE, account
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
+from kernelscope.analysis.attribution.frameworks.pytorch import PROCESSORS
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.device.side import hardware_of
 from kernelscope.analysis.kernels.short_names import short
 from kernelscope.analysis.ranks.messages import messages
-from kernelscope.analysis.ranks.parts import HOST, HOSTS, KERNELS, OTHER
+from kernelscope.analysis.ranks.parts import HOST, HOSTS, IN_LAYERS, KERNELS, OTHER
 from kernelscope.analysis.recordings import reading
 from kernelscope.analysis.trace import Trace, intervals
 
@@ -28,7 +29,6 @@ Int = npt.NDArray[np.int64]
 
 PARTS = ("compute", "communication", "copy", HOST, OTHER)  # of a rank's step, before communication is split
 _PART_OF = {COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy"}
-_ON_HOST = r"^(?:gloo|mpi|ucc):"  # ranges of libraries that let processors communicate
 _CAPTURE = "the capture"  # told the rank
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
 SEGMENT = ("collective", "what", "where", "name", "ns")
@@ -103,12 +103,12 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
     """Return a rank that computes on processors: its collectives are ranges of the library that communicates: gloo:all_reduce."""
     kernels = trace.kernels[trace.kernels["start_ns"].notna()]
     name = trace.ranges["name"].astype("string")
-    talking = trace.ranges[name.str.match(_ON_HOST).fillna(False).to_numpy(bool)]
+    talking = trace.ranges[name.str.match(PROCESSORS).fillna(False).to_numpy(bool)]
     if kernels.empty or talking.empty or trace.steps.empty:
         raise EvidenceError(
             f"{path}: no accelerator computes in it, and no steps with collectives of a processor's ranks are in it"
         )
-    operation = talking["name"].astype("string").str.replace(_ON_HOST, "", regex=True).str.strip("_").str.replace("_", "-")
+    operation = talking["name"].astype("string").str.replace(PROCESSORS, "", regex=True).str.strip("_").str.replace("_", "-")
     named = talking.assign(algorithm=operation)
     collectives, windows = _collectives(trace, named, kernels), _windows(trace, kernels)
     exposed = _exposed(collectives, kernels, windows)
@@ -134,8 +134,10 @@ def _ranges(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, wind
     order = np.argsort(start, kind="stable")
     free = intervals.uncovered(*intervals.edges(kernels), *windows)
     index, _, first, last = intervals.split_at(start[order], end[order], *free)
-    names = mine["name"].astype("string").fillna("").to_numpy(dtype=object)[row[order][index]]
-    table = pd.DataFrame({"where": idle_causes.RANGE, "name": names, "ns": last - first})
+    layer = (mine["layer"].astype("string") + " " + mine["phase"].astype("string").fillna("")).str.strip()
+    named = layer.fillna(mine["name"].astype("string")).fillna("").to_numpy(dtype=object)
+    where = np.where(layer.notna(), IN_LAYERS, idle_causes.RANGE)
+    table = pd.DataFrame({"where": where[row[order][index]], "name": named[row[order][index]], "ns": last - first})
     kept = ~table["name"].str.startswith("ProfilerStep").to_numpy(bool)
     return _by_collective(collectives, first[kept], table[kept], HOSTS)
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kernelscope.analysis.ranks import waiting
 from kernelscope.analysis.ranks.clocks import Clocks
+from kernelscope.analysis.ranks.parts import NO_LATE
 from kernelscope.analysis.ranks.recording import RankRecording
 
 Int = npt.NDArray[np.int64]
@@ -95,11 +96,10 @@ def _of_rank(one: RankRecording, places: Int, since: int) -> tuple[Float, Float,
     return begins, ends, float(own(np.array([one.window_ns[1]]))[0])
 
 
-def what_if(job: Played, measured_ns: float, late: int | None) -> tuple[float, dict[str, float]]:
+def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float, dict[str, float]]:
     """Return by which part of the measured time the unchanged job is played wrongly, and the job's time with changes, ns.
 
-    late: place of the rank that others wait for most. Changes: "no late rank" (it works as long as the others on the mean),
-    "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time). Empty where
+    late: places of the ranks that others wait for most. Changes: NO_LATE (they work as long as the others on the mean), "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time). Empty where
     the error is larger than MOST_ERROR.
     """
     error = job.time() / max(measured_ns, 1.0) - 1.0
@@ -110,8 +110,8 @@ def what_if(job: Played, measured_ns: float, late: int | None) -> tuple[float, d
         "balanced work": job.with_work(np.repeat(spans.mean(axis=1, keepdims=True), spans.shape[1], axis=1)),
         "no transfer": replace(job, transfer=np.zeros(len(job.transfer))),
     }
-    if late is not None:
+    if len(late) and len(late) < spans.shape[1]:
         others = spans.copy()
-        others[:, late] = np.delete(spans, late, axis=1).mean(axis=1)
-        changed = {"no late rank": job.with_work(others), **changed}
+        others[:, late] = np.delete(spans, late, axis=1).mean(axis=1, keepdims=True)
+        changed = {NO_LATE: job.with_work(others), **changed}
     return error, {name: one.time() for name, one in changed.items()}

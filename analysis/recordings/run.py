@@ -26,7 +26,7 @@ from kernelscope.analysis.trace.records import check_schema, read_object, read_t
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 16  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 17  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,10 @@ class Run:
         }
         threads = thread_names.named((int(number), name) for number, name in data.report.get("threads", {}).items())
         threads = {**evidence.info.get("threads", {}), **threads}
+        info |= {"distributed": told} if (told := self.record.get("distributed")) else {}
         info |= {**evidence.info, "threads": threads, **({"collector": collector} if collector else {})}
         trace = Trace(
-            steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,
+            steps=data.steps, ranges=_with(ranges, evidence.ranges), operators=conform("operators", evidence.operators), kernels=kernels,
             samples=data.samples(), host_lines=timeline(data.folder), info=info, diagnostics=dict(evidence.diagnostics),
             **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
         )  # fmt: skip
@@ -270,6 +271,10 @@ def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:
     mine = kernels[kernels["step"].isin(steps["step"])]
     sets = mine.groupby("step")["name"].agg(lambda names: hash(frozenset(names)))
     return len(steps) - int(sets.value_counts().max()) if len(sets) else 0
+
+
+def _with(ranges: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    return conform("ranges", pd.concat([ranges, more], ignore_index=True)) if len(more) else ranges
 
 
 def _from_cache(cache: Path, key: str) -> Trace | None:

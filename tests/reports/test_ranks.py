@@ -36,7 +36,7 @@ def job():
             {"rank": None, "operation": "all-reduce", "cause": None, "where": None, "name": None, "count": 4, "ns": 500_000},
         ],
         "what_if": {
-            "error": 0.001, "measured_ns": 6_000_000, "late_rank": 0,
+            "error": 0.001, "measured_ns": 6_000_000, "late_ranks": [0],
             "changes": [{"name": "no late rank", "step_ns": 3_000_000, "saved_ns": 3_000_000},
                         {"name": "balanced work", "step_ns": 4_500_000, "saved_ns": 1_500_000},
                         {"name": "no transfer", "step_ns": 5_990_000, "saved_ns": 10_000}],
@@ -50,8 +50,8 @@ def test_the_answer(job):
     assert said.startswith("A step takes 6.00 ms on 2 ranks: computing 58%, waiting for other ranks 25%, transfer that nothing")
     assert "Rank 0 makes the others wait most: 2.50 ms of rank time a step (83% of all waiting), mostly by kernels" in said
     assert f"kernels that take longer: {EVIL} in layer1." in said
-    assert said.endswith("A step would take less: 3.00 ms if rank 0 worked as long as the others, 1.50 ms if all ranks had the "
-                         "same work.")  # fmt: skip
+    assert said.endswith("A step would be shorter by 3.00 ms if rank 0 worked as long as the others, by 1.50 ms if all ranks had "
+                         "the same work.")  # fmt: skip
 
 
 def test_what_could_be_won_is_told_where_it_can_be(job):

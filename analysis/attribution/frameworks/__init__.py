@@ -61,6 +61,7 @@ class Context:
 class Evidence:
     """What came out: tables of analysis.trace and counts of what could not be read or placed, by name.
 
+    ranges: beside those of the pass, what processors' libraries of communication were busy with, on threads of their own.
     info: more for the Trace's info, such as what is known of each device. unavailable: what is missing, with the reason.
     captured: all of the framework's own trace as its capture's module reads it, where it was read for the operators anyway.
     """
@@ -73,6 +74,7 @@ class Evidence:
     syncs: pd.DataFrame = field(default_factory=lambda: empty("syncs"))
     calls: pd.DataFrame = field(default_factory=lambda: empty("calls"))
     memory: pd.DataFrame = field(default_factory=lambda: empty("memory"))
+    ranges: pd.DataFrame = field(default_factory=lambda: empty("ranges"))
     info: dict[str, Any] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     captured: Trace | None = None

@@ -28,6 +28,7 @@ from kernelscope.analysis.trace import conform, intervals
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
+PROCESSORS = r"^(?:gloo|mpi|ucc):"  # ranges of libraries by which ranks that compute on processors communicate
 TRACE_FILE = "operators.pt.trace.json.gz"
 STREAM_FILE = "stdout.raw"
 
@@ -39,7 +40,7 @@ def read(folder: Path, context: Context) -> Evidence:
     # on a device these files mostly hold its work too, and are read once for both
     result = collected.find(folder, context) if context.device != "cpu" else None
     whole = result in [("framework", file) for file in (path, *parts)]
-    scan = kineto.scan(path, GROUPS if whole else {"operators": GROUPS["operators"]}, parts=parts)
+    scan = kineto.scan(path, GROUPS if whole else {name: GROUPS[name] for name in ("operators", "annotations")}, parts=parts)
     operators = _operators(scan, context)
     _attribute(operators, context.ranges)
     diagnostics = {"operators_dropped": scan.untimed["operators"]}
@@ -51,7 +52,8 @@ def read(folder: Path, context: Context) -> Evidence:
     _name_optimizer(kernels)
     diagnostics["kernels_without_operator"] = int((kernels["operator"].isna()).sum())
     captured = of_scan(scan) if whole else None
-    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics, captured=captured)
+    talking = _communication(scan, context)
+    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics, captured=captured, ranges=talking)
 
 
 # --- operators -----------------------------------------------------------------------------------------------------------
@@ -72,6 +74,17 @@ def _operators(scan: Scan, context: Context) -> pd.DataFrame:
     table = table.sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable").reset_index(drop=True)
     table["parent"] = intervals.parents(*intervals.spans(table))
     return table
+
+
+def _communication(scan: Scan, context: Context) -> pd.DataFrame:
+    """Return the collectives of ranks that compute on processors, as ranges that nest in nothing; see PROCESSORS."""
+    events = scan.tables["annotations"]
+    events = events[events["name"].astype("string").str.match(PROCESSORS).fillna(False).to_numpy(bool)]
+    threads = kineto.whole_numbers(scan.tracks["thread"]).take(events["track"].to_numpy())
+    start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
+    table = {"name": events["name"].array, "start_ns": start, "end_ns": start + events["duration_ns"].to_numpy(np.int64)}
+    rows = pd.DataFrame({**table, "thread": threads.array, "category": "user", "nested": False})
+    return conform("ranges", rows[context.in_steps(start)])
 
 
 def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:

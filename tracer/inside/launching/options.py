@@ -8,6 +8,7 @@ STEPS = 20  # of the clean pass, where nothing else is asked for
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
 RERUN_WARMUP = 3  # first steps of a script that is run for one pass only
 LIMIT = 1000000000  # bytes
+_EVER = 1e9  # seconds: passes of ranks end together, by their steps
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _FOCUS = "profile the lines of this function, train.py:Model.forward; may be repeated (default: what holds the step loop)"
 
@@ -20,7 +21,7 @@ class ProfileOptions(object):
     lines are profiled, as FILE:FUNCTION; without any those that hold the step loop. limit: bytes that may be held. full_paths:
     home folders and user names stay in what is written. sources: the program's own files are kept. passes: which are recorded.
     changes: what is changed of the program (see tracer.inside.changes). variables: of its environment. end: it ends with the last
-    pass.
+    pass. ranks: "all" or "0,7"; without, rank 0. Ranks record the same steps: these are counted and not timed.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class ProfileOptions(object):
         variables: Optional[Mapping[str, str]] = None,
         end: bool = False,
         more: int = STEPS,
+        ranks: Optional[str] = None,
     ) -> None:
         self.steps = steps
         self.window = window
@@ -56,6 +58,7 @@ class ProfileOptions(object):
         self.variables = dict(variables or {})
         self.end = end
         self.more = more
+        self.ranks = ranks
 
     def plans(self) -> List[List[Dict[str, Any]]]:
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
@@ -69,7 +72,7 @@ class ProfileOptions(object):
                 "pass": name,
                 "skip": 0 if name == "clean" else min(skipped, counts[name] // 2),
                 "steps": counts[name],
-                "more": self.more if name == "clean" and self.window is None else 0,
+                "more": self.more if name == "clean" and self.window is None and not self.ranks else 0,
             }
             for name in PASSES
             if name in self.passes
@@ -80,7 +83,8 @@ class ProfileOptions(object):
         """Return when warm-up ends: {"steps", "settle"}."""
         if self.window is not None:
             return {"steps": self.window[0], "settle": False}
-        return {"steps": RERUN_WARMUP if self.rerun else self.warmup, "settle": not self.rerun and self.warmup > 0}
+        settle = not self.rerun and self.warmup > 0 and not self.ranks
+        return {"steps": RERUN_WARMUP if self.rerun else self.warmup, "settle": settle}
 
 
 def _shared(steps: int) -> Dict[str, int]:
@@ -107,6 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-trace-size", type=_size, default=LIMIT, metavar="SIZE", help="drop the oldest records above so much (default: 1GB)"
     )
+    add("--ranks", type=_ranks, metavar="all|0,7", help="record these ranks, each into a folder of its own (default: rank 0 alone)")
     add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
     add("--no-source", action="store_true", help="write down neither the program's own source files nor its lines")
     add("--label", metavar="NAME", help="what the run is called (default: the script's name)")
@@ -119,7 +124,8 @@ def asked(arguments: argparse.Namespace) -> "ProfileOptions":
     rerun = arguments.passes == "rerun"
     more = arguments.mode, arguments.focus, arguments.max_trace_size, arguments.full_paths, not arguments.no_source
     extra = STEPS if arguments.steps is None else 0
-    return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more, more=extra)
+    seconds = arguments.seconds if arguments.ranks is None else _EVER
+    return ProfileOptions(count, window, arguments.warmup, rerun, seconds, *more, more=extra, ranks=arguments.ranks)
 
 
 def command(arguments: argparse.Namespace) -> List[str]:
@@ -144,6 +150,13 @@ def _size(text: str) -> int:
     if unit is None or not number.strip().isdigit() or int(number) * unit < 10**6:
         raise argparse.ArgumentTypeError("%r: write a size of at least 1MB, such as 500MB or 2GB" % text)
     return int(number) * unit
+
+
+def _ranks(text: str) -> str:
+    """Return ranks as --ranks has them."""
+    if text == "all" or (text and all(part.isdigit() for part in text.split(","))):
+        return text
+    raise argparse.ArgumentTypeError("%r: write all, or numbers of ranks such as 0,7" % text)
 
 
 def _function(text: str) -> str:

@@ -17,11 +17,18 @@ NOTHING_RECORDED = 4  # exit status where the command's own is 0
 class Outcome(object):
     """How it went. name: what was run. status: the command's exit status as a shell gives it. seen: one line on what was
     recorded, None for nothing. problems: one line for each thing that was not. missing: passes that were not recorded. short:
-    after how many steps the script ended, where that is why; else 0.
+    after how many steps the script ended, where that is why; else 0. ranks: folders of the ranks, where these were recorded.
     """
 
     def __init__(
-        self, name: str, status: int, seen: Optional[str], problems: List[str], missing: Sequence[str] = (), short: int = 0
+        self,
+        name: str,
+        status: int,
+        seen: Optional[str],
+        problems: List[str],
+        missing: Sequence[str] = (),
+        short: int = 0,
+        ranks: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.missing = list(missing)
@@ -29,6 +36,7 @@ class Outcome(object):
         self.status = status
         self.seen = seen
         self.problems = problems
+        self.ranks = list(ranks)
 
     @property
     def exit_status(self) -> int:
@@ -71,6 +79,9 @@ class Result(object):
             self.problems.append("--focus %s: no such function ran in the steps that were recorded" % missed)
         self.problems += ["%s: %s" % item for item in record["unavailable"].items()]
         record["exit_status"] = self.status
+        rank = next((json.loads(note["text"]) for note in self.notes if note["kind"] == "rank"), None)
+        if rank is not None:
+            record["distributed"] = {"rank": rank[0], "world_size": rank[1]}
         record["complete"] = not missing
         record["reason"] = None if not missing else self.problems[0]
         self.run.write()

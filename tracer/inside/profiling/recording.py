@@ -2,12 +2,13 @@
 
 Adapters tell where steps may end (`stepped`). Everything that a change of passes costs (files, wrappers, a profiler's start) lies
 between two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes that a
-script consists of, the first one that steps is recorded; of several ranks, rank 0; and no worker of multiprocessing, unless it is
-a rank or marks its steps itself.
+script consists of, the first one that steps is recorded; of several ranks, rank 0 or those that are asked for, each into a folder of its
+own; and no worker of multiprocessing, unless it is a rank or marks its steps itself.
 
 The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how
 many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
 profile by line; limit: bytes that may be held, in memory and on the disk; sources: whether the program's own files are kept;
+ranks: "all", "0,7" or null for rank 0;
 changes: names of what is changed of the program (see tracer.inside.changes); end: whether the program ends with the last pass.
 """
 
@@ -23,7 +24,7 @@ from typing import Any, Callable, Dict, List, Optional, Set
 from kernelscope.tracer.inside import annotations, changes, frameworks, steady
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
-from kernelscope.tracer.inside.profiling import focus, parts, processes
+from kernelscope.tracer.inside.profiling import focus, parts, processes, ranks
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 
@@ -67,7 +68,8 @@ class Recording(object):
         self.spec = spec
         self.folder = spec["folder"]
         self.trains = spec["mode"] == "train"
-        self.over = os.environ.get("RANK", "0") not in ("", "0")
+        self._rank, self._world = ranks.launched()  # of a job; None is none
+        self.over = not ranks.wanted(self._rank, spec.get("ranks"))
         self.steps = 0  # of the script so far
         self.recording: Any = None  # the pass that is being recorded
         self._adapters: List[Base] = []
@@ -320,14 +322,17 @@ class Recording(object):
 
     def _claim(self) -> None:
         """Be the process that is recorded, or stop."""
-        ranks = [rank for rank in (adapter.process_rank() for adapter in self._adapters) if rank is not None]
-        if any(ranks):
+        told = [rank for rank in (adapter.process_rank() for adapter in self._adapters) if rank is not None]
+        rank = told[0] if told else self._rank
+        if not ranks.wanted(rank, self.spec.get("ranks")):
             self.finish("another rank is recorded")
             return
-        if not ranks and not self._marked and processes.started_by_multiprocessing() is not None:
+        if rank is None and not self._marked and processes.started_by_multiprocessing() is not None:
             self.note("worker", self._adapter.framework)
             self.finish("a worker is not recorded")
             return
+        if self.spec.get("ranks") and rank is not None:
+            self._into_folder_of(rank)
         try:
             owner = os.open(os.path.join(self.folder, OWNER_FILE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except OSError:
@@ -336,6 +341,13 @@ class Recording(object):
         with os.fdopen(owner, "w") as out:
             json.dump({"pid": os.getpid(), "python": sys.executable, "arguments": getattr(sys, "argv", [])[:1]}, out)
         self._claimed = True
+
+    def _into_folder_of(self, rank: int) -> None:
+        """Write from now on into a folder of this rank's own, which says which one it is."""
+        self.folder = os.path.join(self.folder, ranks.FOLDER % rank)
+        os.makedirs(self.folder, exist_ok=True)
+        self.spec = dict(self.spec, folder=self.folder)
+        self.note("rank", json.dumps([rank, self._world]))
 
     # --- passes ----------------------------------------------------------------------------------------------------------
 
