@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
 from kernelscope.tracer.inside.launching import options
 from kernelscope.tracer.inside.launching.command import label
+from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import UsageError
 from kernelscope.tracer.outside.run_folder import prepare_output
@@ -41,6 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
     name = str(arguments.label or label(command))
     folder = Path(arguments.output) if arguments.output else profile.dated(name)
+    rank = ranks.launched()[0] if arguments.ranks else None
+    if rank is not None:
+        return _one_rank(command, arguments, folder, rank)
     prepare_output(folder, arguments.force)
     status = 0
     for number in range(1, arguments.repeats + 1):
@@ -55,6 +60,23 @@ def run(arguments: argparse.Namespace) -> int:
             _say(mine)
         status = status or int(outcome.exit_status)
     return status
+
+
+def _one_rank(command: list[str], arguments: argparse.Namespace, job: Path, rank: int) -> int:
+    """Record the command, a rank whose launcher started us, into the job's folder; run it as it is if it is not wanted."""
+    if not arguments.output:
+        raise UsageError("name the folder of the job with -o: each rank writes into it")
+    if not ranks.wanted(rank, arguments.ranks):
+        return subprocess.run(command, check=False).returncode
+    options_ = options.asked(arguments)
+    options_.ranks, options_.alone = str(rank), True
+    folder = job / (ranks.FOLDER % rank)
+    prepare_output(folder, arguments.force)
+    outcome = profile.profile(command, options_, folder, arguments.label, sys.argv, once=True)
+    for line in outcome.lines():
+        print(f"rank {rank}: {line}", file=sys.stderr)
+    print(f"rank {rank}: recording: {folder}; of all ranks: `kernelscope ranks {job}`", file=sys.stderr)
+    return outcome.exit_status
 
 
 def _say(folder: Path) -> None:
@@ -84,25 +106,26 @@ def _say(folder: Path) -> None:
     print(f"recording: {folder}; see also `kernelscope breakdown {folder} --by kernel`", file=sys.stderr)
 
 
-def _say_of_job(ranks: list[Path], folder: Path) -> None:
+def _say_of_job(folders: list[Path], folder: Path) -> None:
     """Say on stderr what a job's ranks do, and write its page; what a single one does is said by the commands for runs."""
+    from rich.console import Console
+
     from kernelscope.analysis.errors import EvidenceError
     from kernelscope.analysis.ranks.job import job
     from kernelscope.cli import sharing
     from kernelscope.reports import ranks as report
     from kernelscope.reports import ranks_page
-    from rich.console import Console
 
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
     console.print()
     try:
-        result = sharing.shareable(job(ranks), full_paths=False)
+        result = sharing.shareable(job(folders), full_paths=False)
         console.print(report.shown(result))
         ranks_page.write(result, folder / "ranks.html")
         print(f"page: {folder / 'ranks.html'}", file=sys.stderr)
     except EvidenceError as error:
         print(f"kernelscope: {error}", file=sys.stderr)
-    print(f"recordings: {folder}/rank*; see also `kernelscope ranks {folder}` and `report {ranks[0]}`", file=sys.stderr)
+    print(f"recordings: {folder}/rank*; see also `kernelscope ranks {folder}` and `report {folders[0]}`", file=sys.stderr)
 
 
 def _positive(text: str) -> int:

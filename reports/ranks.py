@@ -23,8 +23,8 @@ _MUCH = 0.1  # of the job's time: with less waiting nobody is named
 _NAMED = 3  # parts in the answer
 _UNDECIDED = "undecided"
 HEADS = {  # of columns
-    "compute": "computing", TRANSFER: "transfer", WAITING: "for ranks", UNMATCHED: "unmatched", HOST: "for the host", OTHER: "idle",
-    "copy": "copies",
+    "compute": "computing", TRANSFER: "transfer", WAITING: "for ranks", UNMATCHED: "unmatched", "copy": "copies",
+    HOST: "for the host", OTHER: "idle",
 }  # fmt: skip
 NAMES = {  # of parts, in sentences
     "compute": "computing", WAITING: "waiting for other ranks", TRANSFER: "transfer that nothing hides",
@@ -71,8 +71,9 @@ def slowest(result: Result) -> str:
         count = sum(row["count"] for row in rows)
         often = "once" if count == 1 else f"{count} times"
         return f"No rank makes the others wait in most steps: rank {rank} did so {often} in {result['steps']} steps, for {much}."
-    cause = _cause([row for rows in late.values() for row in rows], "their hosts launch" if len(late) > 1 else "its host launches")
-    return f"{_ranks(list(late)).capitalize()} {'makes' if len(late) == 1 else 'make'} the others wait most: {much}, {cause}."
+    make, hosts = ("makes", "its host launches") if len(late) == 1 else ("make", "their hosts launch")
+    cause = _cause([row for rows in late.values() for row in rows], hosts)
+    return f"{_ranks(list(late)).capitalize()} {make} the others wait most: {much}, {cause}."
 
 
 def _ranks(numbers: Sequence[int]) -> str:
@@ -88,9 +89,9 @@ def _late(result: Result) -> dict[int, list[Mapping[str, Any]]]:
     waited = result["parts"][WAITING]
     if not by_rank or waited < _MUCH * (sum(result["parts"].values()) or 1):
         return {}
-    order = sorted(by_rank, key=lambda rank: -sum(row["ns"] for row in by_rank[rank]))
-    first, *others = order
-    return {rank: by_rank[rank] for rank in [first, *others] if rank == first or sum(r["ns"] for r in by_rank[rank]) > LATE * waited}
+    sums = {rank: sum(row["ns"] for row in rows) for rank, rows in by_rank.items()}
+    first, *others = sorted(sums, key=lambda rank: -sums[rank])
+    return {rank: by_rank[rank] for rank in [first, *(rank for rank in others if sums[rank] > LATE * waited)]}
 
 
 def _named(result: Result) -> list[int]:
@@ -110,7 +111,8 @@ def gains(result: Result) -> str:
     won = [(row["saved_ns"], _IF[row["name"]].format(_ranks(late))) for row in changes if row["name"] != NO_LATE or late]
     if not won:
         return "Equal work on all ranks, or a network that takes no time, would win less than 1%."
-    return f"A step would be shorter by {', by '.join(f'{units.duration(ns)} if {change}' for ns, change in sorted(won, reverse=True))}."
+    said = ", by ".join(f"{units.duration(ns)} if {change}" for ns, change in sorted(won, reverse=True))
+    return f"A step would be shorter by {said}."
 
 
 def _cause(rows: Sequence[Mapping[str, Any]], hosts: str) -> str:

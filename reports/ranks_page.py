@@ -130,5 +130,5 @@ def _operations(operations: Sequence[Mapping[str, Any]]) -> View:
         ]
         for row in operations
     ]  # fmt: skip
-    caption = "Collectives: ms added up over ranks, a step; what one takes is its transfer, and that and the bandwidths are medians"
+    caption = "Collectives: ms added up over ranks, a step; what one takes is its transfer, a median as the bandwidths are"
     return View("collectives", caption, columns, rows)

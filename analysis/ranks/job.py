@@ -169,7 +169,8 @@ def _collectives(
     times = ("wait_ns", "transfer_ns", "exposed_wait_ns")
     return [
         {"operation": str(row["operation"]), "count": int(row["count"]), **{key: round(int(row[key]) / steps) for key in times},
-         "single_ns": int(row["single_ns"]), **{key: None if pd.isna(row[key]) else int(row[key]) for key in ("bytes", "members")},
+         "single_ns": int(row["single_ns"]), "bytes": None if pd.isna(row["bytes"]) else int(row["bytes"]),
+         "members": int(row["members"]),
          **{key: None if pd.isna(row[key]) else round(float(row[key]), 3) for key in ("algorithm_gb_s", "bus_gb_s")}}
         for row in sums.to_dict("records")
     ]  # fmt: skip

@@ -17,7 +17,8 @@ from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES
 from kernelscope.analysis.trace import Trace, intervals
 
-OPERATOR = "record_param_comms"  # torch/csrc/distributed/c10d/ParamCommsUtils.hpp: inputs, and as the last argument the group's size
+# torch/csrc/distributed/c10d/ParamCommsUtils.hpp: the inputs, and as the last argument the size of the group
+OPERATOR = "record_param_comms"
 
 
 def messages(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:

@@ -39,13 +39,13 @@ class RankRecording:
     """One rank of a job.
 
     rank, world: its number and how many there are, None where neither content nor name tells. told_by: which of the two told
-    the rank. device, hardware: what computes. steps: how many; step_ns: the mean one; window_ns: when the first
-    of them begins and the last one ends, clock of this rank; parts: PARTS with ns per step, which add
-    up to it. collectives: in the order of their starts, clock of this rank: operation, start_ns, end_ns, idle_ns (the
-    device did nothing between the end of the one before and this start), before_ns (from that end to this start; -1 of the
-    first), bytes and members (see messages). exposed: pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in
-    collectives), start_ns, end_ns. segments: what was done before each and after the one before it (SEGMENT): kernels by layer
-    and name, ns as durations; and what the host did while the device idled, by cause and the function, operator or range.
+    the rank. device, hardware: what computes. steps: how many; step_ns: the mean one; window_ns: when the first of them begins
+    and the last one ends, clock of this rank; parts: PARTS with ns per step, which add up to it. collectives: in the order of
+    their starts, clock of this rank: operation, start_ns, end_ns, idle_ns (the device did nothing between the end of the one
+    before and this start), before_ns (from that end to this start; -1 of the first), bytes and members (see messages). exposed:
+    pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in collectives), start_ns,
+    end_ns. segments: what was done before each and after the one before it (SEGMENT): kernels by layer and name, ns as
+    durations; and what the host did while the device idled, by cause and the function, operator or range.
     """
 
     path: str

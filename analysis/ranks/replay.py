@@ -99,8 +99,9 @@ def _of_rank(one: RankRecording, places: Int, since: int) -> tuple[Float, Float,
 def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float, dict[str, float]]:
     """Return by which part of the measured time the unchanged job is played wrongly, and the job's time with changes, ns.
 
-    late: places of the ranks that others wait for most. Changes: NO_LATE (they work as long as the others on the mean), "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time). Empty where
-    the error is larger than MOST_ERROR.
+    late: places of the ranks that others wait for most. Changes: NO_LATE (they work as long as the others on the mean),
+    "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time). Empty where the
+    error is larger than MOST_ERROR.
     """
     error = job.time() / max(measured_ns, 1.0) - 1.0
     if abs(error) > MOST_ERROR:

@@ -222,8 +222,9 @@ class Run:
         info |= {"distributed": told} if (told := self.record.get("distributed")) else {}
         info |= {**evidence.info, "threads": threads, **({"collector": collector} if collector else {})}
         trace = Trace(
-            steps=data.steps, ranges=_with(ranges, evidence.ranges), operators=conform("operators", evidence.operators), kernels=kernels,
-            samples=data.samples(), host_lines=timeline(data.folder), info=info, diagnostics=dict(evidence.diagnostics),
+            steps=data.steps, ranges=_with(ranges, evidence.ranges), kernels=kernels,
+            operators=conform("operators", evidence.operators), samples=data.samples(),
+            host_lines=timeline(data.folder), info=info, diagnostics=dict(evidence.diagnostics),
             **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
         )  # fmt: skip
         device_steps.assign(trace)

@@ -21,7 +21,8 @@ PLANTED_S = 0.02
 @pytest.fixture(scope="module")
 def launcher():
     try:
-        return [str(environments.resolve("pytorch", None).python), "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+        python = str(environments.resolve("pytorch", None).python)
+        return [python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     except ChildError as error:
         pytest.skip(str(error))
 
@@ -87,7 +88,20 @@ def test_what_launchers_say_of_a_rank(variables, expected):
 
 @pytest.mark.parametrize(
     ("rank", "chosen", "expected"),
-    [(None, None, True), (0, None, True), (1, None, False), (1, "all", True), (7, "0,7", True), (1, "0,7", False), (None, "1", True)],
+    [(None, None, True), (0, None, True), (1, None, False), (1, "all", True), (7, "0,7", True), (1, "0,7", False)],
 )
 def test_which_ranks_are_recorded(rank, chosen, expected):
     assert ranks.wanted(rank, chosen) is expected
+
+
+@pytest.mark.slow
+def test_a_launcher_that_starts_us(launcher, tmp_path):
+    """As srun and mpirun do it: each rank's own kernelscope writes into the job's folder; one that is not wanted just runs."""
+    ours = ["-m", "kernelscope.cli.main", "profile", "-o", str(tmp_path / "job"), "--ranks", "1", "--quiet", "--"]
+    line = [*launcher, "--no-python", sys.executable, *ours, launcher[0], str(SCRIPT), "0"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["0", "20", "40", "60"]
+    run = Run(tmp_path / "job" / "rank1")
+    assert (run.complete, run.record["distributed"]) == (True, {"rank": 1, "world_size": 2})
+    assert sorted(path.name for path in (tmp_path / "job").iterdir()) == ["rank1"]

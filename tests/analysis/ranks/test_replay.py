@@ -16,7 +16,8 @@ DATA = ROOT / "tests" / "data" / "ranks"
 def rank(collectives, exposed, end, ahead=0):
     """Return a rank whose clock is ahead. collectives: (start, end); exposed: (collective, start, end)."""
     table = pd.DataFrame([{"operation": "all-reduce", "start_ns": s + ahead, "end_ns": e + ahead} for s, e in collectives])
-    pieces = pd.DataFrame([(number, s + ahead, e + ahead) for number, s, e in exposed], columns=["collective", "start_ns", "end_ns"])
+    names = ["collective", "start_ns", "end_ns"]
+    pieces = pd.DataFrame([(number, s + ahead, e + ahead) for number, s, e in exposed], columns=names)
     return RankRecording(
         path="", rank=None, told_by="", world=None, device="cuda:0", hardware=None, steps=1, step_ns=end,
         window_ns=(ahead, end + ahead), parts={}, collectives=table.assign(before_ns=0, idle_ns=0), exposed=pieces,
@@ -54,7 +55,7 @@ def test_a_collective_that_work_hides_costs_nothing():
 
 
 def test_half_hidden_work_keeps_its_place():
-    """Rank 0 works 4 beside a transfer of 10 and then waits; rank 1 begins it 6 later, and without that all are done 6 earlier."""
+    """Rank 0 works 4 beside a transfer of 10 and then waits; rank 1 begins it 6 later: without that all are done 6 earlier."""
     first, second = ([(0, 16)], [(0, 4, 16)], 18), ([(6, 16)], [(0, 10, 16)], 18)
     made, measured = played(np.array([[0, 0]]), [rank(*first), rank(*second)], clocks(0, 0))
     error, times = what_if(made, measured, [1])

@@ -41,7 +41,7 @@ def launch(
         wanted = {
             "folder": folder, "mode": options.mode, "plan": plan, "seconds": options.seconds, "warmup": options.warming(),
             "focus": options.focus, "limit": options.limit, "sources": options.sources, "changes": options.changes,
-            "end": options.end, "ranks": options.ranks,
+            "end": options.end, "ranks": options.ranks, "alone": options.alone,
         }  # fmt: skip
         with open(spec, "w", encoding="utf8") as out:
             json.dump(wanted, out, indent=1)

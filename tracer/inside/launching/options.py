@@ -22,6 +22,7 @@ class ProfileOptions(object):
     home folders and user names stay in what is written. sources: the program's own files are kept. passes: which are recorded.
     changes: what is changed of the program (see tracer.inside.changes). variables: of its environment. end: it ends with the last
     pass. ranks: "all" or "0,7"; without, rank 0. Ranks record the same steps: these are counted and not timed.
+    alone: the command is one rank, whose launcher started us.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class ProfileOptions(object):
         end: bool = False,
         more: int = STEPS,
         ranks: Optional[str] = None,
+        alone: bool = False,
     ) -> None:
         self.steps = steps
         self.window = window
@@ -59,6 +61,7 @@ class ProfileOptions(object):
         self.end = end
         self.more = more
         self.ranks = ranks
+        self.alone = alone
 
     def plans(self) -> List[List[Dict[str, Any]]]:
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
@@ -111,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-trace-size", type=_size, default=LIMIT, metavar="SIZE", help="drop the oldest records above so much (default: 1GB)"
     )
-    add("--ranks", type=_ranks, metavar="all|0,7", help="record these ranks, each into a folder of its own (default: rank 0 alone)")
+    add("--ranks", type=_ranks, metavar="all|0,7", help="record these ranks, each into its own folder (default: rank 0 alone)")
     add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
     add("--no-source", action="store_true", help="write down neither the program's own source files nor its lines")
     add("--label", metavar="NAME", help="what the run is called (default: the script's name)")

@@ -2,13 +2,14 @@
 
 Adapters tell where steps may end (`stepped`). Everything that a change of passes costs (files, wrappers, a profiler's start) lies
 between two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes that a
-script consists of, the first one that steps is recorded; of several ranks, rank 0 or those that are asked for, each into a folder of its
-own; and no worker of multiprocessing, unless it is a rank or marks its steps itself.
+script consists of, the first one that steps is recorded; of several ranks, rank 0 or those that are asked for, each into a folder
+of its own; and no worker of multiprocessing, unless it is a rank or marks its steps itself.
 
 The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how
 many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
 profile by line; limit: bytes that may be held, in memory and on the disk; sources: whether the program's own files are kept;
 ranks: "all", "0,7" or null for rank 0;
+alone: whether the folder is a rank's own;
 changes: names of what is changed of the program (see tracer.inside.changes); end: whether the program ends with the last pass.
 """
 
@@ -68,8 +69,9 @@ class Recording(object):
         self.spec = spec
         self.folder = spec["folder"]
         self.trains = spec["mode"] == "train"
-        self._rank, self._world = ranks.launched()  # of a job; None is none
-        self.over = not ranks.wanted(self._rank, spec.get("ranks"))
+        asked = spec.get("ranks")
+        self._rank, self._world = ranks.launched() if asked else (None, None)  # of a job
+        self.over = not ranks.wanted(self._rank, asked) or (not asked and os.environ.get("RANK", "0") not in ("", "0"))
         self.steps = 0  # of the script so far
         self.recording: Any = None  # the pass that is being recorded
         self._adapters: List[Base] = []
@@ -332,7 +334,9 @@ class Recording(object):
             self.finish("a worker is not recorded")
             return
         if self.spec.get("ranks") and rank is not None:
-            self._into_folder_of(rank)
+            if not self.spec["alone"]:
+                self._into_folder_of(rank)
+            self.note("rank", json.dumps([rank, self._world]))
         try:
             owner = os.open(os.path.join(self.folder, OWNER_FILE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except OSError:
@@ -343,11 +347,10 @@ class Recording(object):
         self._claimed = True
 
     def _into_folder_of(self, rank: int) -> None:
-        """Write from now on into a folder of this rank's own, which says which one it is."""
+        """Write from now on into a folder of this rank's own."""
         self.folder = os.path.join(self.folder, ranks.FOLDER % rank)
         os.makedirs(self.folder, exist_ok=True)
         self.spec = dict(self.spec, folder=self.folder)
-        self.note("rank", json.dumps([rank, self._world]))
 
     # --- passes ----------------------------------------------------------------------------------------------------------
 
