@@ -23,6 +23,7 @@ _OFFSET = 2.0  # times the difference: percentages of it tell nothing where a ca
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
 _CHANGES = 3  # of the program, that are said where no cause is named
+_LARGE = 0.25  # of the largest part: what is as large is never folded with others
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,12 @@ def parts(result: Result, most: int | None = None) -> list[RankedPart]:
     return [*(part for part in others if part in large), merged, *last]
 
 
+def large_parts(result: Result) -> int:
+    """Return how many parts are so large that, folded with others, they would hide what the difference is made of."""
+    sizes = [abs(int(part["delta_ns"])) for part in result["parts"]]
+    return sum(size >= _LARGE * max(sizes) for size in sizes) if sizes else 0
+
+
 def total(result: Result) -> int:
     """Return the difference rounded as parts and causes add up to it."""
     return scale(result).together([int(result["wall_delta_ns"])])[0]
@@ -273,7 +280,7 @@ def facts(result: Result) -> list[str]:
     if used:
         found.append(f"processor time {' and '.join(units.duration(used[f'{side}_ns']) for side in SIDES)} a step")
     if result.get("floor_ns"):
-        found.insert(1, f"differences under {units.duration(result['floor_ns'])} cannot be seen")
+        found.insert(1, f"differences of whole steps under {units.duration(result['floor_ns'])} cannot be seen")
     return found
 
 

@@ -20,6 +20,8 @@ from kernelscope.reports.text import SENTENCE, printable
 LINES = 24
 _PARTS = 6  # lines of parts, the total included, that causes leave alone
 _FEWEST = 4  # lines of parts where sentences are long
+_ROOMY = 80  # columns from which on sentences take few lines
+_LARGE = 8  # parts that have lines of their own, whatever causes take
 _SETTINGS = 3  # lines of settings where no cause is named
 _CAUSES = 3  # causes that are told with what to do, whatever the parts want
 _BAR = 40  # columns of the longest bar
@@ -34,7 +36,8 @@ def lines(result: Result, width: int, most: int = LINES) -> list[Text]:
     head, foot = _head(result, width), _foot(result, width, most)
     wanted = len(explanation.parts(result)) + 1
     room = most - len(head) - len(foot) - told.height - (1 if ranked else _SETTINGS)
-    for_parts = min(wanted, max(room - told.evidence, min(_PARTS, room), _FEWEST))
+    large = min(explanation.large_parts(result), _LARGE) + 2  # beside them the others as one, and the total
+    for_parts = min(wanted, max(room - told.evidence, min(_PARTS, room), large if most >= LINES and width >= _ROOMY else 0, _FEWEST))
     whole = told.fill(room - for_parts)
     left = _left(result, told.untold, unexplained, width) if ranked else []
     body = [*head, *_parts(result, width, for_parts), *told.lines(), *left, *foot]

@@ -14,6 +14,8 @@ from kernelscope.analysis.explain.device.words import kernel as kernel
 from kernelscope.analysis.explain.device.words import ms as ms
 
 _PART = 0.1  # of a finding's time: what a statement takes at least to be named
+_NAMED = 3  # places that a sentence names
+_PLACES = {"layer": "layers", "detail": "places"}
 _LINES = 3  # statements that a sentence names
 SLOWED = 1.6  # line_profiler makes statements take longer by up to this
 _LONGEST = 80  # characters of a statement that are quoted
@@ -45,10 +47,21 @@ def kernels(rows: pd.DataFrame, most: int = 3) -> str:
     return ", ".join(shown) + more
 
 
-def largest(rows: pd.DataFrame, column: str, most: int = 3) -> str:
+def largest(rows: pd.DataFrame, column: str, most: int = _NAMED) -> str:
     """Return the values of a column with most time: stem (4.1 ms), layer1.conv1 (3.2 ms)."""
     sums = rows.groupby(rows[column].astype("string"))["time_ns"].sum().sort_values(ascending=False, kind="stable")
     return ", ".join(f"{name} ({ms(float(ns))})" for name, ns in sums.head(most).items() if ns > 0)
+
+
+def where(rows: pd.DataFrame, column: str) -> list[str]:
+    """Return a sentence on where the time of rows is, by "layer" or "detail": in a few places mostly, or spread; none unknown."""
+    named = largest(rows, column)
+    if not named:
+        return []
+    sums = rows.groupby(rows[column].astype("string"))["time_ns"].sum().nlargest(_NAMED)
+    if sums.sum() > time_of(rows) / 2:
+        return [f"Most of it in {named}."]
+    return [f"It is spread over {rows[column].nunique()} {_PLACES[column]}; the largest parts are in {named}."]
 
 
 def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, names: str = "") -> list[str]:

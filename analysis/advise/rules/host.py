@@ -68,7 +68,7 @@ def device_waits(subject: Subject) -> list[Advice]:
         f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}.",
     ]
     told = rows[rows["detail"].notna()]
-    evidence += [f"Most of it in {words.largest(told, 'detail')}."] if words.time_of(told) > ns / 2 else []
+    evidence += words.where(told, "detail") if words.time_of(told) > ns / 2 else []
     mostly_own = words.time_of(own) > ns / 2
     title = "the device waits for the program's own code" if mostly_own else "the device waits for its launches"
     if subject.per == STEPS and subject.count == 1:
@@ -112,7 +112,7 @@ def dispatch(subject: Subject) -> list[Advice]:
             "all but the 5% of a step that compiled programs still need",
             [
                 f"In operators and layers, outside of kernels: {words.share(subject, ns)} {subject.per}{number}.",
-                f"Most of it in {words.largest(rows, 'layer') or words.largest(rows, 'detail')}.",
+                *(words.where(rows, "layer") or words.where(rows, "detail")),
             ],
             words.text(subject, {**_REMEDIES, **_ON_HOST}),
             words.text(subject, _LINKS),

@@ -51,7 +51,7 @@ def waiting(subject: Subject) -> list[Advice]:
     )
     said = rows[rows["detail"].notna()]
     if words.time_of(said) > ns / 2:
-        evidence.append(f"Most of it in {words.largest(said, 'detail')}.")
+        evidence += words.where(said, "detail")
     elif words.time_of(rows[(rows["cause"] == idle_causes.BETWEEN).to_numpy(bool)]) > ns / 2:
         evidence.append("Most of it before the copies to the device with which steps begin, in nothing that was recorded.")
     return [

@@ -38,7 +38,7 @@ def conversions(subject: Subject) -> list[Advice]:
             estimate,
             [
                 f"Conversions take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}.",
-                *([f"Most of it in {named}."] if (named := words.largest(rows[rows["layer"].notna()], "layer")) else []),
+                *words.where(rows, "layer"),
             ],
             words.text(subject, _REMEDIES) if convolves else _NO_CONVOLUTIONS,
             "https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html"

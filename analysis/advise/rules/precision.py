@@ -74,7 +74,7 @@ def double(subject: Subject) -> list[Advice]:
             "kernels compute in float64",
             ns * _HALF,
             "half of their time: float32 halves the bytes and doubles what a vector holds (GPUs for graphics gain far more)",
-            [f"In float64: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *_where(rows)],
+            [f"In float64: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *words.where(rows, "layer")],
             words.text(subject, _DOUBLE),
             "",
             words.ids(rows),
@@ -97,7 +97,10 @@ def tf32(subject: Subject) -> list[Advice]:
             f"products and convolutions in float32 do not use the tensor cores{', although TF32 is on' if allowed else ''}",
             ns * (1 - max(slow / fast, _REACHED)),
             f"TF32 has {fast / slow:.0f} times the peak rate on this device; at least 40% of the time is taken to remain",
-            [f"In float32 without tensor cores: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *_where(rows)],
+            [
+                f"In float32 without tensor cores: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.",
+                *words.where(rows, "layer"),
+            ],
             words.text(subject, _OTHERS if allowed else _TF32),
             words.text(subject, _LINKS),
             words.ids(rows),
@@ -156,7 +159,7 @@ def misaligned(subject: Subject) -> list[Advice]:
             "sizes of products are no multiples of 16 bytes, so that their kernels load elements singly",
             ns * _HALF,
             "half of their time: with sizes that are multiples, a thread loads 16 bytes at once",
-            [f"Such kernels: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *_where(rows)],
+            [f"Such kernels: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *words.where(rows, "layer")],
             words.text(subject, _SIZES),
             "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/",
             words.ids(rows),
@@ -168,10 +171,6 @@ def _main(subject: Subject, dtype: str) -> pd.DataFrame:
     rows = subject.kernels(MAIN)
     return rows[(rows["dtype"] == dtype).fillna(False).to_numpy(bool)]
 
-
-def _where(rows: pd.DataFrame) -> list[str]:
-    named = words.largest(rows[rows["layer"].notna()], "layer")
-    return [f"Most of it in {named}."] if named else []
 
 
 RULES: tuple[Rule, ...] = (double, tf32, mixed, misaligned)

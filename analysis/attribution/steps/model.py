@@ -16,6 +16,7 @@ Float = npt.NDArray[np.float64]
 
 MOST_WORK = 400_000  # pieces of work that are looked at: what repeats has repeated by then
 LEAST = 2  # whole steps
+_MOSTLY = 0.8  # of the kernels' time: where less of it is in steps, that is said
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,10 @@ class DetectedSteps:
         }[self.method]
         left = [f"{self.warmup} before them {'was' if self.warmup == 1 else 'were'} warm-up"] if self.warmup else []
         left += [f"{self.interrupted} many times as long were interrupted"] if self.interrupted else []
-        cut = "what follows them is less than a step" if self.cut == 1 else f"{self.cut} after them are cut"
+        cut = "what follows them is no whole step" if self.cut == 1 else f"{self.cut} after them are cut"
         left += [cut] if self.cut else []
-        more = f"; {' and '.join(left)}" if left else ""
+        left += [f"{1 - self.covered:.0%} of the kernels' time is in none of them"] if self.covered < _MOSTLY else []
+        more = f"; {', '.join(left)}" if left else ""
         number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"
         return f"{number}, {how} ({self.source}), confidence {self.confidence}{more}"
 

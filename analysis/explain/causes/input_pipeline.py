@@ -153,7 +153,8 @@ def _operators(case: Case, b: bool) -> list[str]:
     if mine["time_ns"].sum() < cells.loc[cells["row"].isin(rows["row"]), "time_ns"].sum() / 2:
         return []  # most of it is in no operator
     times = mine.groupby(mine["operator"].astype("string"))["time_ns"].sum().nlargest(MOST_NAMED)
-    return [f"Most of it in {', '.join(f'{operator} ({evidence.ms(ns)})' for operator, ns in times.items())}."]
+    named = "Most of it in" if times.sum() > mine["time_ns"].sum() / 2 else "The largest parts are in"
+    return [f"{named} {', '.join(f'{operator} ({evidence.ms(ns)})' for operator, ns in times.items())}."]
 
 
 def _python(side: Side) -> list[str]:

@@ -223,7 +223,8 @@ def _where(rows: pd.DataFrame, slow: str) -> list[str]:
     if sums.empty or abs(sums.iloc[0]) < 0.1 * abs(float(rows["delta_ns"].sum())):
         return []
     parts = [f"{_name(detail)} ({ns / 1e6:+.3g} ms)" for detail, ns in sums.head(3).items()]
-    return [f"Most of the difference: {', '.join(parts)}."]
+    mostly = abs(sums.head(3).sum()) > abs(float(rows["delta_ns"].sum())) / 2
+    return [f"{'Most of the difference' if mostly else 'The largest differences'}: {', '.join(parts)}."]
 
 
 def _name(detail: object) -> str:
