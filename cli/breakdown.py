@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from kernelscope import analysis
 from kernelscope.analysis.accounting import inclusive
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
@@ -21,7 +23,7 @@ from kernelscope.cli import output, steps_options
 from kernelscope.cli.output import FOR_READING, FORMATS, write_breakdown
 from kernelscope.cli.warn import about, about_info
 from kernelscope.reports import recorded
-from kernelscope.reports.chosen_rows import NotInTable, chosen, finest, with_columns
+from kernelscope.reports.chosen_rows import NotInTable, chosen, finest, is_named, with_columns
 from kernelscope.tracer.outside.errors import UsageError
 
 ALL = "all"  # rows
@@ -56,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--columns", metavar="NAME,...", help="these columns, by their names in JSON, instead of those that fit (all: every one)"
     )
-    steps_options.configure(parser, default=MARKED)
+    steps_options.configure(parser, default=MARKED, device="all together")
     parser.add_argument(
         "--inclusive", action="store_true", help="of layers and ranges: each row holds what is inside of it, so rows overlap"
     )
@@ -87,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = _broken_down(trace, arguments.by)
     about(trace)
     _hint(found.window)
+    _hint_of_devices(trace)
     first = recording_cost(analysis.Run(path), found) if kind is Kind.RUN else None
     _write(found.as_dict(), arguments, first)
     return 0
@@ -104,6 +107,9 @@ def _broken_down(trace: Trace, by: str | None) -> Breakdown:
 
 def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | None = None) -> None:
     """Write the rows that were asked for."""
+    by = result["by"]
+    if by in COARSE and result["rows"] and not any(is_named(row[by]) for row in result["rows"]):
+        print(f"kernelscope: nothing in it names a {by}; --by kernel and --by kind show more", file=sys.stderr)
     most = None if arguments.rows in (None, ALL) else arguments.rows
     asked = arguments.rows == ALL or arguments.filter or arguments.sort or arguments.group or arguments.columns
     read = arguments.format in FOR_READING and not asked
@@ -138,6 +144,15 @@ def recording_cost(run: Run, found: Breakdown) -> str | None:
     """Return what recording cost the step of a run's breakdown, in one line; None where that is next to nothing."""
     cost = cost_of_recording.of_run(run, found)
     return None if cost is None else recorded.sentence(cost)
+
+
+def _hint_of_devices(trace: Trace) -> None:
+    """Say that several devices are added up."""
+    names = sorted(str(name) for name in pd.concat([trace.kernels["device"], trace.copies["device"]]).dropna().unique())
+    devices = [name for name in names if name != "cpu"]
+    if len(devices) > 1:
+        more = f"--device {devices[0]} looks at one"
+        print(f"kernelscope: {len(devices)} devices are looked at together: {', '.join(devices)}; {more}", file=sys.stderr)
 
 
 def _hint(window: str) -> None:

@@ -14,7 +14,7 @@ from kernelscope.analysis.explain import pair
 from kernelscope.analysis.explain.layer_names import read_map
 from kernelscope.analysis.explain.model import SIDES
 from kernelscope.analysis.recordings import archives
-from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, kind_of
+from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, captures_in, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import confirm, sharing, steps_options, warn
 from kernelscope.cli.output import figure_options, write_explanation
@@ -129,6 +129,8 @@ def _sides(paths: list[Path], a: str | None, b: str | None) -> tuple[Path, Path]
             raise UsageError("--a and --b choose sides of one folder; leave them out where two paths are named")
         return paths[0], paths[1]
     folder, names = paths[0], _names(paths[0])
+    if not names and len(held := captures_in(folder)) == 2 and a is None and b is None:
+        return held[0], held[1]
     if not names:
         raise UsageError(f"{folder}: one side; name the other too, or a folder that `compare` wrote")
     if (a is None) != (b is None):

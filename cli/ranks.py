@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelscope.analysis.ranks import flight_recorder
 from kernelscope.analysis.ranks.hang import hang
 from kernelscope.analysis.ranks.job import job
-from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.kinds import Kind, captures_in, kind_of
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write_page, write_ranks
 from kernelscope.reports import ranks_page
@@ -59,5 +59,9 @@ def _of_folder(path: Path) -> list[Path]:
     """Return a recording as it is; of any other folder the files and the recordings that lie in it."""
     if kind_of(path) in _RECORDED:
         return [path]
-    recorded = [one for one in path.iterdir() if one.is_dir() and kind_of(one) in _RECORDED]
-    return sorted(recorded or [one for one in path.iterdir() if one.is_file()])
+    found = captures_in(path)
+    if not found:
+        below = sorted(one.name for one in path.iterdir() if one.is_dir() and captures_in(one))
+        likely = f"one of the folders in it: {', '.join(below)}" if below else "the captures of the ranks"
+        raise InputError(f"{path}: holds no recordings; name {likely}")
+    return found

@@ -11,8 +11,8 @@ from kernelscope.tracer.outside.errors import UsageError
 AUTO = "auto"
 
 
-def configure(parser: argparse.ArgumentParser, default: str = AUTO) -> None:
-    """Add the options; default: what --steps is where it is not given."""
+def configure(parser: argparse.ArgumentParser, default: str = AUTO, device: str = "that which computes longest") -> None:
+    """Add the options. default: what --steps is where it is not given. device: what is looked at where none is named."""
     parser.add_argument(
         "--steps",
         metavar="HOW",
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser, default: str = AUTO) -> None:
     )
     parser.add_argument("--window", metavar="START:END", help="of a capture, only this time: ms after the device's first work")
     parser.add_argument(
-        "--device", metavar="NAME", help="of a capture with several, such as cuda:1 (default: that which computes longest)"
+        "--device", metavar="NAME", help=f"of a capture with several, such as cuda:1 (default: {device})"
     )
 
 

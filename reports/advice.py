@@ -87,13 +87,13 @@ def _long(ns: float) -> str:
 
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
-    lines = [f"### {text.markdown(answer(result))}", ""]
+    lines = [f"### {text.markdown(answer(result), None)}", ""]
     for number, one in enumerate(result["advice"], start=1):
-        lines += [f"{number}. **{text.markdown(_title(one))}.** {text.markdown(_sentence(one['remedy']))}"]
-        lines += [f"   {text.markdown(detail)}" for detail in _details(one)]
+        lines += [f"{number}. **{text.markdown(_title(one), None)}.** {text.markdown(_sentence(one['remedy']), None)}"]
+        lines += [f"   {text.markdown(detail, None)}" for detail in _details(one)]
     lines += ["", "| time | share | what |", "| ---: | ---: | --- |"]
     lines += [f"| {ms(part['ns'])} | {_share(part['ns'], result['step_ns'])} | {part['what']} |" for part in result["parts"]]
-    return "\n".join([*lines, "", *(f"- {text.markdown(note)}" for note in result["notes"])]).rstrip() + "\n"
+    return "\n".join([*lines, "", *(f"- {text.markdown(note, None)}" for note in result["notes"])]).rstrip() + "\n"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,8 @@ class AdviceText:
         for part in self._result["parts"]:
             bar = "█" * round(_BAR * part["ns"] / longest)
             table.add_row(f"{part['ns'] / 1e6:,.3f}", _share(part["ns"], self._result["step_ns"]), part["what"], bar)
-        table.add_row(f"{self._result['step_ns'] / 1e6:,.3f}", "100%", self._result["per"], "", style="bold")
+        whole = "all kernels" if self._result.get("recorded_ns") else self._result["per"]
+        table.add_row(f"{self._result['step_ns'] / 1e6:,.3f}", "100%", whole, "", style="bold")
         return table
 
 

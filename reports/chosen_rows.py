@@ -152,10 +152,11 @@ def finest(results: Mapping[str, Mapping[str, Any] | str]) -> str:
         result = results.get(by)
         if result is None or isinstance(result, str) or (by == "range" and result["coverage"] < _MOSTLY):
             continue
-        if any(_is_named(row[by]) for row in result["rows"]):
+        if any(is_named(row[by]) for row in result["rows"]):
             return by
     return "kernel"
 
 
-def _is_named(text: object) -> bool:
+def is_named(text: object) -> bool:
+    """Return whether a row is of something that has a name, which stands in no brackets."""
     return text is not None and not str(text).startswith("(")

@@ -49,12 +49,12 @@ def shown(result: Result) -> Trimmed:
 
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
-    lines = [f"### {text.markdown(answer(result))}", ""]
+    lines = [f"### {text.markdown(answer(result), None)}", ""]
     lines += [*("    " + line for line in result["keep"]), ""] if result["keep"] else []
     lines += [Markdown().render(table) for table in _tables(result)]
     for head, said in _after(result):
-        lines += [f"### {head}", "", *(f"- {text.markdown(line)}" for line in said), ""]
-    return "\n".join([*lines, *(f"- {text.markdown(note)}" for note in notes(result))]).rstrip() + "\n"
+        lines += [f"### {head}", "", *(f"- {text.markdown(line, None)}" for line in said), ""]
+    return "\n".join([*lines, *(f"- {text.markdown(note, None)}" for note in notes(result))]).rstrip() + "\n"
 
 
 def verdicts(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -141,8 +141,9 @@ def execution(row: Mapping[str, Any], key: str) -> str:
 
 
 def three_numbers(breakdown: Mapping[str, Any]) -> str:
-    """Return the three numbers that are often taken for one another, over the whole window; nothing where they are not there."""
-    totals = breakdown.get("totals") or {}
+    """Return three numbers that are often taken for one another, a step where there are steps; nothing where none is known."""
+    steps = breakdown.get("steps") or 1
+    totals = {name: ns / steps for name, ns in (breakdown.get("totals") or {}).items()}
     named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
     if totals.get("kernel_sum_ns") == 0 and "wall_ns" in totals:
         return f"no kernels were recorded · wall {units.duration(totals['wall_ns'])}"

@@ -36,8 +36,9 @@ def lines(result: Result, width: int, most: int = LINES) -> list[Text]:
     head, foot = _head(result, width), _foot(result, width, most)
     wanted = len(explanation.parts(result)) + 1
     room = most - len(head) - len(foot) - told.height - (1 if ranked else _SETTINGS)
-    large = min(explanation.large_parts(result), _LARGE) + 2  # beside them the others as one, and the total
-    for_parts = min(wanted, max(room - told.evidence, min(_PARTS, room), large if most >= LINES and width >= _ROOMY else 0, _FEWEST))
+    # beside large ones a line for the others, and the total
+    large = min(explanation.large_parts(result), _LARGE) + 2 if most >= LINES and width >= _ROOMY else 0
+    for_parts = min(wanted, max(room - told.evidence, min(_PARTS, room), large, _FEWEST))
     whole = told.fill(room - for_parts)
     left = _left(result, told.untold, unexplained, width) if ranked else []
     body = [*head, *_parts(result, width, for_parts), *told.lines(), *left, *foot]

@@ -63,8 +63,8 @@ def shown(result: Result) -> Trimmed:
 
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
-    lines = [f"### {text.markdown(answer(result))}", "", *([Markdown().render(table(result))] if result["waits"] else [])]
-    return "\n".join([*lines, *(f"- {text.markdown(note)}" for note in notes(result))]).rstrip() + "\n"
+    lines = [f"### {text.markdown(answer(result), None)}", "", *([Markdown().render(table(result))] if result["waits"] else [])]
+    return "\n".join([*lines, *(f"- {text.markdown(note, None)}" for note in notes(result))]).rstrip() + "\n"
 
 
 def notes(result: Result) -> list[str]:

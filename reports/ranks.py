@@ -191,8 +191,8 @@ def _head(table: Table) -> Table:
 
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
-    lines = [f"### {text.markdown(answer(result))}", "", *(Markdown().render(table) for table in tables(result))]
-    return "\n".join([*lines, *(f"- {text.markdown(note)}" for note in notes(result))]).rstrip() + "\n"
+    lines = [f"### {text.markdown(answer(result), None)}", "", *(Markdown().render(table) for table in tables(result))]
+    return "\n".join([*lines, *(f"- {text.markdown(note, None)}" for note in notes(result))]).rstrip() + "\n"
 
 
 def notes(result: Result) -> list[str]:

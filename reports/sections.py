@@ -178,6 +178,10 @@ def side_by_side(result: Result, table: str) -> View:
     longest = content.longest(result, table)
     keys = content.CELLS if table == "cells" else content.KEYS[table]
     found = _fewer(result[table], names)
+    places = list(range(len(found)))
+    if len(names) == 1:  # of several sides rows stay in the order of the network, side by side
+        places.sort(key=lambda place: -(found[place]["time_ns"].get(names[0]) or 0))
+        found = [found[place] for place in places]
     rows = [
         [*(text_cell(row[key]) for key in keys), *(_timed(row, name, unit, decimals, longest) for name in names)] for row in found
     ]
@@ -189,11 +193,13 @@ def side_by_side(result: Result, table: str) -> View:
     caption = f"{_CAPTIONS[table]}: {unit} per step"
     if len(names) > 1:
         caption = f"{_CAPTIONS[table]} side by side: {unit} per step, ratio to the fastest framework that has the row"
-    caption += f" (kernels pass; what it cost is in the row {content.INSTRUMENTATION})"
+    cost = [row["time_ns"].get(names[0]) for row in found if row[keys[0]] == content.INSTRUMENTATION] if len(names) == 1 else []
+    taken = f"; what it cost, {units.signed(-cost[0])}, is taken off in" if cost and cost[0] else "; what it cost is in"
+    caption += f" (kernels pass{taken} the row {content.INSTRUMENTATION})"
     # what tracing cost is a group of its own, whatever the key
     own = [dict.fromkeys(keys, row[keys[0]]) if row[keys[0]] == content.INSTRUMENTATION else row for row in found]
     return View(
-        f"{table}-table", caption, columns, rows, total, anchors=[f"{table}-{number}" for number in range(len(rows))],
+        f"{table}-table", caption, columns, rows, total, anchors=[f"{table}-{place}" for place in places],
         keys=keys_of(own, keys), groups=keys if len(keys) > 1 else (), start="library" if table == "cells" else "", ratios=True,
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ All names pass through `text.printable` and are never read as markup.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ _LEVELS = " ▁▂▃▄▅▆▇█"
 _TOTAL = "clean mean step"
 _LEAST_BAR, _MOST_BAR = 6, 40  # columns of the bars beside step times
 _WIDE = 110  # columns of the terminal from which on statistics of single executions have room
+_WHOLE = 400  # characters of a kernel's name where its short one is not its alone
 _SLOW = 2.0  # ratios from here on stand out
 
 
@@ -393,12 +395,13 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     for place, title in enumerate(single.values()):
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
+    alike = Counter(_names(row, first, beneath) for row in shown)
     for place, row in enumerate(shown):
         if rest and place == most:
             table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
-        named = [*filter(None, (breakdown_grid.named(row, key) for key in first))]
-        said = {row.get(first[0]), *named, "(unattributed)", "none", None}
-        details = [printable(row[key], 160) for key in beneath if row.get(key) not in said]
+        named, details = _names(row, first, beneath)
+        if alike[named, details] > 1:  # what tells such rows apart is in the whole names
+            details = (*details, printable(row[first[0]], _WHOLE))
         name = Text(" ".join(named), style="bold")
         if details:
             name.append("\n" + " · ".join(details), style="not bold dim")
@@ -409,6 +412,13 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     if rest and not host:
         table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
     return table
+
+
+def _names(row: Row, first: Sequence[str], beneath: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what a row is called, and what more is known of it."""
+    named = tuple(filter(None, (breakdown_grid.named(row, key) for key in first)))
+    said = {row.get(first[0]), *named, "(unattributed)", "none", None}
+    return named, tuple(printable(row[key], 160) for key in beneath if row.get(key) not in said)
 
 
 def _more(rows: Sequence[Row], unit: str, decimals: int, blank: int) -> tuple[str | Text, ...]:

@@ -60,7 +60,7 @@ def spreadsheet(value: object) -> object:
     return f"'{text}" if text.lstrip(" \xa0\"'").startswith(_FORMULA) else text
 
 
-def markdown(value: object, limit: int = LIMIT) -> str:
+def markdown(value: object, limit: int | None = LIMIT) -> str:
     """Return a value for a cell of a Markdown table: nothing in it is taken for markup or HTML.
 
     Nor does a code host tell anybody or link anything: a word joiner, which nobody sees, keeps @ and # from what follows.

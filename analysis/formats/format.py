@@ -77,6 +77,8 @@ def detect(path: Path) -> Format:
     for form in all_formats():
         if form.matches(head):
             return form
+    if path.is_dir():
+        raise EvidenceError(f"{path}: a folder that is no recording by itself; name one of the files in it")
     likely = _likely(head) or "; see `kernelscope import --list`, and say `import --from NAME` if it is one of these"
     raise EvidenceError(f"{path}: no capture of a known format{likely}")
 

@@ -35,3 +35,11 @@ def kind_of(path: Path) -> Kind:
     if any(path.glob(f"*/{RUN}")):
         return Kind.RUNS
     return Kind.SIDES if any(path.glob(f"*/*/{RUN}")) and not any(path.glob(f"*/{COMPARISON}")) else Kind.CAPTURE
+
+
+def captures_in(folder: Path) -> list[Path]:
+    """Return the runs and imports that lie in a folder, or if there are none its files; a file holds nothing."""
+    if not folder.is_dir():
+        return []
+    recorded = [one for one in folder.iterdir() if one.is_dir() and kind_of(one) in (Kind.RUN, Kind.IMPORT)]
+    return sorted(recorded or [one for one in folder.iterdir() if one.is_file()])

@@ -37,7 +37,7 @@ def test_markdown(capsys):
 
 def test_a_folder_of_several_is_refused(tmp_path, capsys):
     assert main(["advise", str(tmp_path)]) == 3
-    assert "no capture of a known format" in capsys.readouterr().err
+    assert "a folder that is no recording by itself; name one of the files in it" in capsys.readouterr().err
 
 
 def test_a_capture_is_reported_without_importing_it_first(tmp_path, capsys):

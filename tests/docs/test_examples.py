@@ -30,13 +30,24 @@ def applied(tmp_path, request):
     return tmp_path
 
 
-@pytest.mark.parametrize("applied", ["add-format", "add-analysis"], indirect=True)
+@pytest.mark.parametrize("applied", ["add-format", "add-analysis", "add-adapter"], indirect=True)
 def test_the_example_works_where_it_is_applied(applied):
     environment = {**os.environ, "PYTHONPATH": str(applied)}
     command = [sys.executable, "-m", "pytest", "-q", "--import-mode=importlib", "--rootdir", str(applied), str(applied / "tests")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=applied, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
+
+
+def test_an_adapter_is_a_package_and_a_module_that_reads_what_it_wrote():
+    """Both are found by their names: nothing of the project is replaced."""
+    added = sorted(path.relative_to(EXAMPLES / "add-adapter") for path in (EXAMPLES / "add-adapter").rglob("*.py"))
+    assert [str(path) for path in added if path.parts[0] != "tests"] == [
+        "analysis/attribution/frameworks/toyframe.py",
+        "tracer/inside/frameworks/toyframe/__init__.py",
+        "tracer/inside/frameworks/toyframe/script.py",
+    ]
+    assert [path for path in added if (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("example", ["add-format", "add-analysis"])

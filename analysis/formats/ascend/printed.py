@@ -39,7 +39,7 @@ _NAMES = {
     "total": ("total time",),
 }
 _TRACED, _SUMMED = ("name", "start", "duration"), ("operator", "count", "total")
-_UNIT = re.compile(r"\s*\((us|ns|ms|μs|µs)\)$")
+_UNIT = re.compile(r"(?<!\s)\s*\((us|ns|ms|μs|µs)\)$")
 _UNITS = {"μs": "us", "µs": "us"}
 _NOTHING = ("N/A", "NA", "", "None")
 _LATEST_US = 10**17  # a start beyond it counts nanoseconds: microseconds since 1970 are 16 digits until the year 5138

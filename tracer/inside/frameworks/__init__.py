@@ -1,11 +1,12 @@
 """The frameworks: what is known of each without importing it, and where it is hooked; one module or folder a framework.
 
 In a framework's folder `workload` has the hooks of our own programs (see `workload.Hooks` beside this file), `script` those of
-scripts that know nothing of us (see `script.Adapter`), and the other modules what both of them build on. Frameworks that only
-our own programs use are a module each.
+scripts that know nothing of us (see `script.Base` beside this file), and the other modules what both of them build on.
+Frameworks that only our own programs use are a module each.
 """
 
 import importlib
+import os
 
 MYPY = False  # typing is not imported by every process that starts
 if MYPY:
@@ -65,14 +66,13 @@ FRAMEWORKS = {
         "operators with shapes, one by one, and MKL calls; layers through blobs' names"),
 }  # fmt: skip
 
+_IMPORTED_AS = {"pytorch": "torch"}  # folder here -> the module that scripts import, where the names differ
+_HERE = os.path.dirname(os.path.abspath(__file__))
 # module that scripts import -> our module here, whose class Adapter is made when the import has ended
 SCRIPTS = {
-    "torch": "pytorch.script",
-    "tensorflow": "tensorflow.script",
-    "jax": "jax.script",
-    "keras": "keras.script",
-    "mxnet": "mxnet.script",
-    "cntk": "cntk.script",
+    _IMPORTED_AS.get(name, name): name + ".script"
+    for name in sorted(os.listdir(_HERE))
+    if os.path.isfile(os.path.join(_HERE, name, "script.py"))
 }
 
 

@@ -23,6 +23,8 @@ _PIN = {
     "": "pinned memory, asynchronous copies on a stream of their own, and data that stays on the device",
 }
 _COMPILER = "see why compiled code copies: inputs that it writes to, and layouts at its edges (TORCH_LOGS=output_code)"
+_FEWER = "let {0} copy what {1} copies: narrower types (f16 in place of f32), and only what the device has not got yet"
+_MORE = 1.25  # times the bytes: then fewer bytes help most
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
 
@@ -159,13 +161,21 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
 def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
     """Return what to do, which is not to pin memory where that is pinned."""
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
+    moved, fast = {key: float(copies[f"{key}_bytes"].sum()) for key in SIDES}, "a" if slow == "b" else "b"
+    if min(moved.values()) > 0 and moved[slow] > _MORE * moved[fast]:
+        fewer = _FEWER.format(case.side(slow).name, case.side(fast).name)
+        return f"{fewer}; {_pin(case, slow)}" if _pageable(copies, slow) > _SAME_BYTES else fewer
     if (
         len(copies)
         and _pageable(copies, slow) < _SAME_BYTES
         and copies["name"].fillna("").str.contains("pinned", case=False).any()
     ):
         return _OVERLAP
-    return _PIN.get(str(case.side(slow).facts.get("framework")), _PIN[""])
+    return _pin(case, slow)
+
+
+def _pin(case: DeviceCase, key: str) -> str:
+    return _PIN.get(str(case.side(key).facts.get("framework")), _PIN[""])
 
 
 def _pageable(copies: pd.DataFrame, key: str) -> float:

@@ -27,14 +27,15 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Return calls and kernels; raise EvidenceError where a line is damaged."""
-    with path.open(encoding="utf8") as file:
+    with path.open(encoding="utf8", errors="replace") as file:
         first = _FIRST_LINE.match(file.readline())
         if first is None:
             raise EvidenceError(f"{path}: the first line is not npu-prof's; record again")
         try:
-            rows = pd.read_csv(file, names=list(_COLUMNS), dtype=_COLUMNS)
+            rows = pd.read_csv(file, names=list(_COLUMNS), dtype=_COLUMNS, keep_default_na=False)  # a kernel may be called "nan"
         except (ValueError, TypeError, OverflowError) as error:
             raise EvidenceError(f"{path}: a line is damaged ({error}); record again") from error
+    rows[["start_ns", "end_ns"]] += 1  # a log counts from 0, which in a Trace is no time
     calls, kernels = rows[rows["what"] == "call"], rows[rows["what"] == "kernel"]
     others = len(rows) - len(calls) - len(kernels)
     return Trace(

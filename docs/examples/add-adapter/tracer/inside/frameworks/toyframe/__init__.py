@@ -1,0 +1,1 @@
+"""toyframe, a made-up framework in plain Python."""
