@@ -22,9 +22,7 @@ def configure(parser: argparse.ArgumentParser, default: str = AUTO, device: str 
         f" (default: {default}; see `kernelscope steps`)",
     )
     parser.add_argument("--window", metavar="START:END", help="of a capture, only this time: ms after the device's first work")
-    parser.add_argument(
-        "--device", metavar="NAME", help=f"of a capture with several, such as cuda:1 (default: {device})"
-    )
+    parser.add_argument("--device", metavar="NAME", help=f"of a capture with several, such as cuda:1 (default: {device})")
 
 
 def request(arguments: argparse.Namespace) -> Request:

@@ -172,5 +172,4 @@ def _main(subject: Subject, dtype: str) -> pd.DataFrame:
     return rows[(rows["dtype"] == dtype).fillna(False).to_numpy(bool)]
 
 
-
 RULES: tuple[Rule, ...] = (double, tf32, mixed, misaligned)
