@@ -13,16 +13,18 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.cell_labels import COMPUTING
-from kernelscope.analysis.accounting.partition import DATA
+from kernelscope.analysis.accounting.partition import DEVICE
 from kernelscope.analysis.attribution.calls import SYSTEM
 from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units
+from kernelscope.reports.colours import HOST, KINDS, of_owner
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.text import printable
 
 LANES = 32  # lanes of one side
-CAUSES = ("4", "3", "6", "soft")  # colours that no phase has
-WORK = ("0", "1", "2", "5")
+WORK = 7  # kinds of work with a colour of their own
+_COPIES = "copies"  # as the page's script knows them, too
+_GREYS = (*HOST, "#636363")  # of what the host is in mostly, where nothing computes
 TITLES = {
     "step": "the whole",
     "steps": "steps",
@@ -184,8 +186,8 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
 class _Slots:
     """Which colour everything has: a place in `legend`, whose entries are {title, of, colour}.
 
-    of: owners (the first lane) or work (all others). colour: computing, other, soft, a phase, or a series' number from 0. Host
-    causes with most time get colours of their own; work is coloured by phase or, where it has no more than one, by kind.
+    of: owners (the first lane) or work (all others). colour: computing, other, a phase, or #rrggbb (see reports.colours). Host
+    causes with most time get greys of their own; work is coloured by phase or, where it has no more than one, by kind.
     """
 
     def __init__(self, sides: Sequence[Side]):
@@ -196,15 +198,26 @@ class _Slots:
         phases = {phase for _, made in sides for phase in made["labels"]["phase"]} & set(PHASES) - {"other"}
         phases = phases if len(phases - {"data"}) > 1 else set()
         self.legend: list[dict[str, str]] = []
-        self._causes = {cause: self._add(cause, "owners", colour) for cause, colour in _coloured(causes)}
+        self._causes = self._of_causes(causes)
         self._rest = self._add("other or several causes", "owners", "other") if set(causes) - set(self._causes) else 0
         self._by_phase = bool(phases)
         if phases:
             self._work = {phase: self._add(phase, "work", phase) for phase in PHASES if phase in phases}
         else:
-            several = zip(kinds.most_common(len(WORK)), WORK, strict=False)
-            self._work = {kind: self._add(kind, "work", colour) for (kind, _), colour in several}
+            several = [kind for kind, _ in kinds.most_common(WORK) if kind in KINDS]
+            self._work = {kind: self._add(kind, "work", KINDS[kind]) for kind in several}
         self._other = self._add("no phase known" if phases else "of no or another kind", "work", "other")
+
+    def _of_causes(self, causes: Counter[str]) -> dict[str, int]:
+        """Return the place of each owner's colour; all copies and memory sets have one."""
+        places: dict[str, int] = {}
+        titles: dict[str, int] = {}
+        for cause, colour in _coloured(causes):
+            title = _COPIES if cause.startswith(DEVICE) else cause
+            if title not in titles:
+                titles[title] = self._add(title, "owners", colour)
+            places[cause] = titles[title]
+        return places
 
     def _add(self, title: str, of: str, colour: str) -> int:
         self.legend.append({"title": printable(title), "of": of, "colour": colour})
@@ -220,11 +233,13 @@ class _Slots:
 
 
 def _coloured(causes: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Yield what owns instants of steps with its colour: the largest causes with colours that no phase has, but for data."""
-    fixed = {COMPUTING: "computing", DATA: "data"}
-    yield from ((cause, colour) for cause, colour in fixed.items() if cause in causes)
-    single = [cause for cause, _ in causes.most_common() if cause not in fixed and " + " not in cause]
-    yield from zip(single, CAUSES, strict=False)
+    """Yield what owns instants of steps with its colour: what has one everywhere, and the host's largest causes in greys."""
+    if COMPUTING in causes:
+        yield COMPUTING, "computing"
+    single = [cause for cause, _ in causes.most_common() if cause != COMPUTING and " + " not in cause]
+    host = [cause for cause in single if of_owner(cause) in HOST]
+    yield from ((cause, of_owner(cause)) for cause in single if cause not in host)
+    yield from zip(host, _GREYS, strict=False)
 
 
 def _added(made: Mapping[str, Any], lanes: str, key: str) -> Counter[str]:

@@ -7,8 +7,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from kernelscope.analysis.accounting.partition import DEVICE
 from kernelscope.reports import content, units
-from kernelscope.reports.figures.drawing import HOST, NAME, PALETTE, Style, bars, beside, drawing, name_rows
+from kernelscope.reports.colours import COMPUTING, COPY, HOST, KINDS
+from kernelscope.reports.figures.drawing import NAME, Style, bars, beside, drawing, name_rows
 
 ROWS = 10  # rows with a bar of their own
 # What rows are called, where it is not their table's name and phase; those of one name are one bar
@@ -29,12 +31,20 @@ def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
     with drawing(style):
         figure, axes = bars(style, len(shown), f"{content.whole(breakdown).capitalize()} by {_TITLES.get(by, by)}", unit)
         for place, (name, length) in enumerate(shown):
-            axes.barh(place, length / units.NS_PER[unit], height=0.62, color=HOST[0] if name.startswith("(") else PALETTE[0])
+            axes.barh(place, length / units.NS_PER[unit], height=0.62, color=_colour(name, by))
             beside(axes, place, length / units.NS_PER[unit], f"{units.duration(length)}, {units.percent(length / whole)}")
         name_rows(axes, [name for name, _ in shown], NAME if style.narrow else 44, lines=2)
         axes.margins(x=0.3 if style.narrow else 0.2)
         axes.set_xlim(left=0)
     return figure
+
+
+def _colour(name: str, by: str) -> str:
+    """Return a bar's colour: a kind has its own, computing is blue, and what is in brackets is what went on meanwhile."""
+    if name.startswith("("):
+        return COPY if name.startswith(f"({DEVICE}") else HOST[0]
+    kind = max((kind for kind in KINDS if by == "kind" and name.startswith(kind)), key=len, default="")
+    return KINDS.get(kind, COMPUTING)
 
 
 def lengths(breakdown: Mapping[str, Any]) -> list[tuple[str, int]]:

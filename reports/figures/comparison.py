@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kernelscope.reports import content, units
+from kernelscope.reports.colours import HOST, KINDS
 from kernelscope.reports.content import Result
 from kernelscope.reports.figures import drawing as drawn
-from kernelscope.reports.figures.drawing import HOST, PALETTE, PHASES, Style, drawing, filled, short
+from kernelscope.reports.figures.drawing import PALETTE, PHASES, Style, drawing, filled, short
 
 PARTS = 7  # parts of a stack with a colour of their own
 LAYERS = 24  # layers with a row of their own
@@ -151,7 +152,8 @@ def _parts(result: Result, table: str, groups: Mapping[str, str], greys: Sequenc
                 part[name] += row["time_ns"].get(name) or 0
     coloured = [label for label in times if label not in greys]
     large = sorted(coloured, key=lambda label: -max(times[label].values()))[:PARTS]
-    parts = [_Part(label, times[label], PALETTE[number]) for number, label in enumerate(k for k in coloured if k in large)]
+    shown = [label for label in coloured if label in large]
+    parts = [_Part(label, times[label], KINDS.get(label, PALETTE[number])) for number, label in enumerate(shown)]
     small = [label for label in coloured if label not in large]
     if small:
         parts.append(_Part(rest, {n: sum(times[label][n] for label in small) for n in result["frameworks"]}, "#5b5bd6", "////"))

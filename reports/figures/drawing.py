@@ -22,12 +22,11 @@ from kernelscope.reports.text import printable
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442")
 PHASES = {"forward": "#0072B2", "backward": "#E69F00", "optimizer": "#009E73", "data": "#CC79A7", "other": "#999999"}
-HOST = ("#8a8a8a", "#bdbdbd")
 SLOWER, FASTER = "#D55E00", "#0072B2"
 NAME = 28  # characters of a name
 # lines only: dots and circles make large files
-HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++", "//--", "\\\\||")
-_LIGHT = (0.0, 0.55, 0.75, 0.35, 0.65, 0.45, 0.85, 0.25, 0.55)  # how far a hatched part's colour is on its way to white
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++", "//--", "\\\\||", "----||")
+_LIGHT = (0.0, 0.55, 0.75, 0.35, 0.65, 0.45, 0.85, 0.25, 0.55, 0.15)  # how far a hatched part's colour is on its way to white
 
 
 @dataclass(frozen=True)

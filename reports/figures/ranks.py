@@ -10,11 +10,11 @@ from matplotlib.patches import Patch
 
 from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.reports import units
-from kernelscope.reports.figures.drawing import HOST, PALETTE, Style, bars, drawing, filled, name_rows
+from kernelscope.reports.colours import COMMUNICATION, COMPUTING, COPY, HOST, WAITING
+from kernelscope.reports.figures.drawing import Style, bars, drawing, filled, name_rows
 
 ROWS = 32  # ranks with a bar of their own
-# As the parts of a step are coloured everywhere: computing, communication, waiting, copies, the host
-_COLOURS = dict(zip(JOB_PARTS, (PALETTE[0], PALETTE[2], PALETTE[3], "#7fcdb4", PALETTE[4], PALETTE[1], HOST[1]), strict=True))
+_COLOURS = dict(zip(JOB_PARTS, (COMPUTING, COMMUNICATION, WAITING, "#7fcdb4", COPY, *HOST), strict=True))
 
 
 def ranks(result: Mapping[str, Any], names: Mapping[str, str], style: Style | None = None) -> Figure:

@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from kernelscope.reports import units
-from kernelscope.reports.figures.drawing import HOST, PHASES, Style, canvas, drawing, short
+from kernelscope.reports.colours import HOST
+from kernelscope.reports.figures.drawing import PHASES, Style, canvas, drawing, short
 
 _NAMED = 8  # rows with a name beside their mark
 _MARKERS = dict(zip(PHASES, "os^Dv", strict=True))

@@ -208,6 +208,7 @@
   };
   const TINTED = new Set(["ranges", "operators", "calls", "lines", "syncs", "copies"]);
   const coloured = (legend, { colours }) => legend.map(({ colour }) => {
+    if (colour.startsWith("#")) return colour;
     if (colour === "computing") return colours.line;
     return colour === "soft" ? colours.soft : colours.phases[colour] ?? colours.series[Number(colour)];
   });
@@ -234,6 +235,7 @@
     const { side, lane, row } = entry;
     const level = levelFor(row, 1 / at.scale);
     const slots = lane.kind === "step" ? side.owners : TINTED.has(lane.kind) ? side.tinted : side.colours;
+    const copies = lane.kind === "copies" ? side.copies : -1; // the one colour of all of them, where the first lane has it
     const height = entry.height - 2;
     const paths = new Map(), texts = [];
     const until = (at.x + at.width - at.left) / at.scale;
@@ -243,7 +245,7 @@
       const width = Math.max(end - x - (end - x > 3 ? 0.7 : 0), 0.7);
       const length = level.end[i] - level.start[i];
       const tall = level.events[i] > 1 && length > 0 ? Math.max(height * Math.min(level.busy[i] / length, 1), 3) : height;
-      const slot = slots[level.label[i]], faded = searching && !level.found[i];
+      const slot = copies >= 0 ? copies : slots[level.label[i]], faded = searching && !level.found[i];
       const key = slot * 2 + faded;
       if (!paths.has(key)) paths.set(key, []);
       paths.get(key).push(x, y + 1 + height - tall, width, tall);
@@ -314,6 +316,7 @@
       if (view.to === null) [view.from, view.to] = this.sides.length === 1 && this.sides[0].shown || [0, this.wall];
       this.fills = [...coloured(data.legend, theme), ...TINTS];
       for (const side of this.sides) {
+        side.copies = data.legend.findIndex(({ title, of }) => of === "owners" && title === "copies");
         side.tinted ??= side.colours.map((slot, label) => (
           data.legend[slot].colour === "other" ? data.legend.length + tintOf(textOf(side, "name", label) ?? "") : slot
         ));

@@ -1,0 +1,33 @@
+"""Which colour means what, in every chart: the nature of a part of a step, and the kind of a kernel.
+
+Computing is blue, and so is the forward convolution; what the host does while nothing computes is grey; copies are light blue,
+communication green, waiting red, input pink. Kinds of one family have one hue in several tones. The hues are those of Okabe and
+Ito (Color Universal Design, 2008), which the colour-blind tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kernelscope.analysis.accounting import partition
+
+COMPUTING, COPY, COMMUNICATION, WAITING, INPUT, COMPILING = "#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#F0E442"
+HOST = ("#8a8a8a", "#bdbdbd")  # what it is in mostly, and the rest
+
+# Colours of analysis.trace.KINDS
+KINDS: Mapping[str, str] = {
+    "convolution forward": "#0072B2", "convolution data gradient": "#4E9BCB", "convolution weight gradient": "#9CC5E3",
+    "gemm": "#D55E00", "attention": "#F08A4B", "recurrent": "#8F3F00",
+    "normalisation": "#009E73", "softmax": "#66C2A5", "pooling": "#00664A",
+    "activation": "#E69F00", "elementwise": "#F3C766", "reduction": "#9A6A00", "fused": "#B8A800",
+    "layout": "#CC79A7", "cast": "#E3B4CD", "copy": "#8F4A72", "embedding": "#F0E442",
+    "optimizer": "#5B5BD6", "random": "#B3B3F0", "communication": "#2F8F8F", "unknown": "#7A7A7A",
+}  # fmt: skip
+
+# Colours of what owns an instant in which nothing computes; whatever else the host is in is grey
+_OWNERS: Mapping[str, str] = {partition.DATA: INPUT, partition.WAITING: WAITING}
+
+
+def of_owner(cause: str) -> str:
+    """Return the colour of what a part of a step is owned by (causes of analysis.accounting.partition)."""
+    return COPY if cause.startswith(partition.DEVICE) else _OWNERS.get(cause, HOST[0])
