@@ -27,8 +27,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a capture of each rank, or a dump of PyTorch's Flight Recorder of each, or a folder of them",
     )
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.html", help="write a page of it as well")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR|FILE.html", help="write a page of it as well, in a folder with what was read"
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="processes that read captures (default: as many as processors)")
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS|FILE",
+        help="read them on a Dask cluster: tcp://HOST:PORT, or its file (default: DASK_SCHEDULER_ADDRESS)",
+    )
     sharing.configure(parser)
 
 
@@ -38,11 +45,20 @@ def run(arguments: argparse.Namespace) -> int:
     dumps = [path for path in files if flight_recorder.is_dump(path)]
     if dumps and arguments.output:
         raise UsageError("--output is for captures; of dumps the table is all there is")
-    said = sharing.shareable(hang(dumps) if dumps else job(files, arguments.workers), arguments.full_paths)
+    page, summaries = _places(arguments.output)
+    told = hang(dumps) if dumps else job(files, arguments.workers, summaries, arguments.scheduler)
+    said = sharing.shareable(told, arguments.full_paths)
     write_ranks(said, arguments.format)
-    if arguments.output:
-        write_page(lambda: ranks_page.write(said, arguments.output), arguments.output)
+    if page:
+        write_page(lambda: ranks_page.write(said, page), page)
     return 0
+
+
+def _places(output: Path | None) -> tuple[Path | None, Path | None]:
+    """Return where the page goes, and where summaries of the ranks are kept, with which a run that was ended goes on."""
+    if output is None or output.suffix == ".html":
+        return output, None
+    return output / "ranks.html", output / "summaries"
 
 
 def _files(paths: list[Path]) -> list[Path]:

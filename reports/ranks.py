@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,8 +34,8 @@ NAMES = {  # of parts, in sentences
 RATES = {"algorithm_gb_s": "GB/s", "bus_gb_s": "on the bus"}  # bandwidths of nccl-tests
 _ROWS = 8  # of a table in the terminal
 _IF = {  # changes, as one says them
-    NO_LATE: "{} worked as long as the others",
-    "balanced work": "all ranks had the same work",
+    NO_LATE: "{} were as quick as the others",
+    "balanced work": "all ranks were as quick as their mean",
     "no transfer": "transfers took no time",
 }
 
@@ -64,8 +65,8 @@ def slowest(result: Result) -> str:
         share = waited / (sum(result["parts"].values()) or 1)
         return f"No rank makes the others wait much: waiting is {share:.0%} of all."
     times = [sum(row["ns"] for row in rows) for rows in late.values()]
-    much = f"{' and '.join(map(units.duration, times))} of rank time a step"
-    much += f" ({' and '.join(f'{ns / waited:.0%}' for ns in times)} of all waiting)"
+    much = f"{' and '.join(map(units.duration, times))} a step, added up over ranks"
+    much += f" ({' and '.join(f'{ns / waited:.0%}' for ns in times)} of their waiting for one another)"
     if not _named(result):
         (rank, rows), *_ = late.items()
         count = sum(row["count"] for row in rows)
@@ -110,7 +111,7 @@ def gains(result: Result) -> str:
     changes = [row for row in told["changes"] if row["saved_ns"] > _LEAST * told["measured_ns"]]
     won = [(row["saved_ns"], _IF[row["name"]].format(_ranks(late))) for row in changes if row["name"] != NO_LATE or late]
     if not won:
-        return "Equal work on all ranks, or a network that takes no time, would win less than 1%."
+        return "Ranks that are all as quick as their mean, or transfers that take no time, would win less than 1%."
     said = ", by ".join(f"{units.duration(ns)} if {change}" for ns, change in sorted(won, reverse=True))
     return f"A step would be shorter by {said}."
 
@@ -154,7 +155,7 @@ def tables(result: Result) -> list[Table]:
     first = ("rank", "step, ms", *(HEADS[name] for name in ("compute", WAITING, TRANSFER)))
     made = [of_rows("ranks", ranks, title="Each rank's step, in ms: what it computes, transfers and waits for", first=first)]
     if blame and not result["partial"]:
-        title = "Who makes the others wait, rank time a step"
+        title = "Who makes the others wait: a step, added up over ranks"
         made.append(of_rows("blame", blame, title=title, first=("others wait, ms", "rank", "by")))
     if operations:
         title = "Collectives: times added up over ranks, a step; what one takes and its bandwidth are medians"
@@ -204,7 +205,14 @@ def notes(result: Result) -> list[str]:
         said = f"{count} of all ranks; their ends lie {left} apart with corrected clocks, {apart} without"
     else:
         said = "no collective of all ranks ends together: clocks are not corrected, and waiting is not known"
-    return [said, *_played(result["what_if"]), *_steps(result["ranks"]), *result["notes"]]
+    return [*_look(result), said, *_played(result["what_if"]), *_steps(result["ranks"]), *result["notes"]]
+
+
+def _look(result: Result) -> list[str]:
+    """Return where to look for what to do about the ranks that others wait for."""
+    late = set(_named(result))
+    paths = [row["path"] for row in result["ranks"] if row["rank"] in late]
+    return [f"what to do about it: {' and '.join(f'kernelscope advise {shlex.quote(path)}' for path in paths)}"] if paths else []
 
 
 def _played(told: Mapping[str, Any] | None) -> list[str]:

@@ -112,7 +112,7 @@ def _blame(blame: Sequence[Mapping[str, Any]]) -> View:
     ]  # fmt: skip
     keys = {"rank": ["undecided" if row["rank"] is None else str(row["rank"]) for row in blame],
             "where": [row["where"] for row in blame]}  # fmt: skip
-    caption = "What the others waited for a rank, ms of rank time a step"
+    caption = "What the others waited for a rank: ms a step, added up over ranks"
     return View("blame", caption, columns, rows, keys=keys, groups=("rank", "where"), start="rank")
 
 

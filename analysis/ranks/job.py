@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,13 @@ _OUTLYING = 10.0  # times the usual distance of ends: what is farther apart is n
 _LEAST_APART_NS = 100_000  # within which it is one in any case
 
 
-def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:
+def job(
+    paths: Sequence[Path], workers: int | None = None, folder: Path | None = None, scheduler: str | None = None
+) -> dict[str, Any]:
     """Return what a job of several ranks does in a step, as plain data; raise EvidenceError where fewer than two can be read.
 
-    paths: a capture of each rank. workers: processes that read them (default: as many as processors).
+    paths: a capture of each rank. workers, scheduler: who reads them (see engines). folder: where summaries of the ranks are
+    kept, for a run after this one; made where it is not there.
 
     Keys: schema; ranks (rank, path, told_by, device, hardware, steps, step_ns, JOB_PARTS in ns per step, which add up to step_ns,
     offset_ns of its clock); world (how many ranks the captures say there are; None unknown); step_ns (of the slowest rank),
@@ -39,7 +43,13 @@ def job(paths: Sequence[Path], workers: int | None = None) -> dict[str, Any]:
     whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction, impossible);
     what_if (see `_what_if`); matched, unmatched (collectives of all ranks, and of single ranks that not all have); notes.
     """
-    ranks, notes = recordings(paths, workers)
+    with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        return _job(*recordings(paths, folder or Path(temporary), workers, scheduler))
+
+
+def _job(ranks: Sequence[RankRecording], notes: Sequence[str]) -> dict[str, Any]:
     places = matched([one.collectives for one in ranks])
     places = places[_end_together(places, ranks)]
     found = _clocks(places, ranks)

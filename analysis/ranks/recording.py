@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,7 @@ PARTS = ("compute", "communication", "copy", HOST, OTHER)  # of a rank's step, b
 _PART_OF = {COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy"}
 _CAPTURE = "the capture"  # told the rank
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
+TABLES = ("collectives", "exposed", "segments")
 SEGMENT = ("collective", "what", "where", "name", "ns")
 
 
@@ -45,7 +48,8 @@ class RankRecording:
     before and this start), before_ns (from that end to this start; -1 of the first), bytes and members (see messages). exposed:
     pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in collectives), start_ns,
     end_ns. segments: what was done before each and after the one before it (SEGMENT): kernels by layer and name, ns as
-    durations; and what the host did while the device idled, by cause and the function, operator or range.
+    durations; and what the host did while the device idled, by cause and the function, operator or range. table:
+    gives each of TABLES by its name.
     """
 
     path: str
@@ -58,9 +62,22 @@ class RankRecording:
     step_ns: int
     window_ns: tuple[int, int]
     parts: dict[str, int]
-    collectives: pd.DataFrame
-    exposed: pd.DataFrame
-    segments: pd.DataFrame
+    table: Callable[[str], pd.DataFrame]
+
+    @cached_property
+    def collectives(self) -> pd.DataFrame:
+        """Its collectives, kept: all of the analysis is of these."""
+        return self.table("collectives")
+
+    @property
+    def exposed(self) -> pd.DataFrame:
+        """The pieces that nothing hides."""
+        return self.table("exposed")
+
+    @property
+    def segments(self) -> pd.DataFrame:
+        """What was done before each collective."""
+        return self.table("segments")
 
 
 def read(path: Path) -> list[RankRecording]:
@@ -94,8 +111,7 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
         path=str(path), rank=rank, told_by=told_by, world=(trace.info.get("distributed") or {}).get("world_size"), device=device,
         hardware=hardware_of(trace, device), steps=len(done.lengths), step_ns=done.step_ns,
         window_ns=_outermost(windows), parts=_parts(done.rows),
-        collectives=collectives, exposed=_exposed(collectives, kernels[~talks], windows),
-        segments=pd.concat(segments, ignore_index=True),
+        table=_tables(collectives, _exposed(collectives, kernels[~talks], windows), segments),
     )  # fmt: skip
 
 
@@ -122,7 +138,7 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
         path=str(path), rank=rank, told_by=told_by, world=told.get("world_size"), device="cpu", hardware=None,
         steps=len(windows[0]), step_ns=step_ns, window_ns=_outermost(windows),
         parts=dict.fromkeys(PARTS, 0) | dict(zip(("compute", "communication", HOST), map(int, parts), strict=True)),
-        collectives=collectives, exposed=exposed, segments=pd.concat(segments, ignore_index=True),
+        table=_tables(collectives, exposed, segments),
     )  # fmt: skip
 
 
@@ -164,6 +180,10 @@ def _windows(trace: Trace, kernels: pd.DataFrame) -> tuple[Int, Int]:
         return device_steps.bounds(steps)
     start, end = intervals.edges(kernels)
     return np.array([start.min()]), np.array([end.max()])
+
+
+def _tables(collectives: pd.DataFrame, exposed: pd.DataFrame, segments: list[pd.DataFrame]) -> Callable[[str], pd.DataFrame]:
+    return dict(zip(TABLES, (collectives, exposed, pd.concat(segments, ignore_index=True)), strict=True)).__getitem__
 
 
 def _outermost(windows: tuple[Int, Int]) -> tuple[int, int]:

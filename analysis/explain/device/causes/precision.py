@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
@@ -15,7 +15,9 @@ _APART = 0.3  # by which their shares of the time must differ
 _MOST = 0.5  # share of the main kernels' time that one type must have
 _AS_MANY = 0.7  # of the kernels on one side, on the other
 _CONVERT = ("layout", "cast", "copy")  # kernels that come with another type
-_REMEDY = "torch.autocast for 16-bit types, torch.backends.cuda.matmul.allow_tf32 for TF32, and no .double() on the way"
+_TO_16_BITS = "torch.autocast(dtype=torch.bfloat16) around the forward pass, or the framework's mixed precision"
+_TO_TF32 = "torch.backends.cuda.matmul.allow_tf32 = True, or torch.set_float32_matmul_precision('high')"
+_NO_DOUBLE = "find what makes values double: .double(), float64 arrays of numpy, torch.set_default_dtype"
 
 
 def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -42,7 +44,15 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
         *words.both(case, mine),
         f"With what comes with it, such as conversions: {words.of_rows(case, rows)}.",
     ]
-    yield DeviceFinding("precision", title, rows["row"].tolist(), "high", sentences, _REMEDY, structural=True)
+    remedy = _remedy(types, "b" if delta > 0 else "a", case)
+    yield DeviceFinding("precision", title, rows["row"].tolist(), "high", sentences, remedy, structural=True)
+
+
+def _remedy(types: Mapping[str, str | None], slow: str, case: DeviceCase) -> str:
+    """Return how the side that takes longer comes to the other one's type."""
+    wide, narrow = types[slow], types["a" if slow == "b" else "b"]
+    how = _NO_DOUBLE if wide == "f64" else _TO_TF32 if narrow == "tf32" else _TO_16_BITS
+    return f"in {case.side(slow).name}: {how}"
 
 
 def partly(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -62,7 +72,8 @@ def partly(case: DeviceCase) -> Iterator[DeviceFinding]:
         f"mixed precision in a part of the step: {words.count(counts[0])} kernels of {case.a.name} in {types['a']} became "
         f"{words.count(counts[1])} of {case.b.name} in {types['b']}, {words.of_rows(case, rows)}"
     )
-    yield DeviceFinding("precision", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY, structural=True)
+    remedy = _remedy(types, "b" if float(rows["delta_ns"].sum()) > 0 else "a", case)
+    yield DeviceFinding("precision", title, rows["row"].tolist(), "high", words.both(case, rows), remedy, structural=True)
 
 
 def _type(rows: pd.DataFrame, key: str) -> str | None:

@@ -1,0 +1,88 @@
+"""Where captures are read: here, in processes of this machine, or on the workers of a Dask cluster.
+
+Each engine calls one function for each capture and yields what it returns, in any order; only paths and names travel. A worker
+that dies takes no other's work along: what it had is tried again, and after some tries it is left out with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from kernelscope.analysis.errors import EvidenceError
+
+Function = Callable[[str, str], dict[str, Any]]
+TRIES = 3  # of a capture whose worker dies
+ADDRESS = "DASK_SCHEDULER_ADDRESS"  # the variable that Dask's own tools read
+_DIED = "the process that read it died, %d times; it may need more memory than there is"
+_WITHOUT = "Dask is not installed; install it with: pip install 'kernelscope[ranks]'"
+
+
+def each(
+    function: Function, paths: Sequence[str], folder: str, workers: int | None = None, scheduler: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield function(path, folder) for each path.
+
+    workers: processes (default: as many as processors; 1 is this process). scheduler: the address of a Dask scheduler, or the
+    path of its file, in place of processes; default: what the environment names. Raises EvidenceError where none answers.
+    """
+    scheduler = scheduler or os.environ.get(ADDRESS)
+    count = min(workers or os.cpu_count() or 1, len(paths))
+    if scheduler:
+        yield from _on_dask(function, paths, folder, scheduler)
+    elif count < 2:
+        yield from (function(path, folder) for path in paths)
+    else:
+        yield from _in_processes(function, paths, folder, count)
+
+
+def _in_processes(function: Function, paths: Sequence[str], folder: str, count: int) -> Iterator[dict[str, Any]]:
+    """Yield from a pool of processes; where it breaks, what is left is tried in another, one by one from the last try on."""
+    tries = dict.fromkeys(paths, 0)
+    left = list(paths)
+    while left:
+        alone = max(tries[path] for path in left) == TRIES - 1  # now it shows which one it is
+        some = left[:1] if alone else left
+        with ProcessPoolExecutor(min(count, len(some))) as pool:
+            futures: dict[Future[dict[str, Any]], str] = {pool.submit(function, path, folder): path for path in some}
+            for future in as_completed(futures):
+                path = futures[future]
+                try:
+                    result = future.result()
+                except BrokenProcessPool:
+                    tries[path] += 1
+                    if tries[path] < TRIES:
+                        continue
+                    result = _lost(path)
+                left.remove(path)
+                yield result
+
+
+def _on_dask(function: Function, paths: Sequence[str], folder: str, scheduler: str) -> Iterator[dict[str, Any]]:
+    """Yield from the workers of a cluster, which see the same files."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise EvidenceError(_WITHOUT) from error
+    where: Mapping[str, str] = {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
+    try:
+        client = distributed.Client(**where, timeout="30s")
+    except (OSError, ValueError) as error:
+        raise EvidenceError(
+            f"{scheduler}: no Dask scheduler answers there; name its address (tcp://HOST:PORT) or file"
+        ) from error
+    with client:
+        futures = client.map(function, paths, folder=folder, pure=False, retries=TRIES - 1)
+        asked = dict(zip((future.key for future in futures), paths, strict=True))
+        for future in distributed.as_completed(futures):
+            path = asked[future.key]
+            died = isinstance(future.exception(), distributed.KilledWorker)
+            yield _lost(path) if died else future.result()
+            future.release()
+
+
+def _lost(path: str) -> dict[str, Any]:
+    return {"path": path, "digest": path, "headers": [], "reason": f"{path}: {_DIED % TRIES}"}

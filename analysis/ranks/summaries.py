@@ -1,0 +1,84 @@
+"""What a job needs of each rank, as small files: a rank's header, and its tables as Parquet.
+
+A capture is read by whoever has it, in any process on any machine that sees the folder, and only names come back. A summary is
+called by what the capture holds and by this version of what is made of it; its header is written last, so that a summary is there
+whole or not at all. So whatever ends a run loses nothing: the next one goes on with what is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
+from kernelscope.analysis.trace.records import read_object
+
+VERSION = 1  # raise it when other summaries are made of the same captures
+_FACTS = tuple(field.name for field in fields(RankRecording) if field.name != "table")
+
+
+def summarise(path: str, folder: str) -> dict[str, Any]:
+    """Make the summaries of a capture in a folder, unless they are there; return {"path", "digest", "headers", "reason"}.
+
+    headers: files that hold a rank each. reason: why there are none; "" where there are.
+    """
+    capture, target = Path(path), Path(folder)
+    outcome: dict[str, Any] = {"path": path, "digest": path, "headers": [], "reason": ""}
+    try:
+        outcome["digest"] = digest = _digest(capture)
+        index = target / f"{digest}.json"
+        if not index.is_file():
+            names = [_write(one, target, f"{digest}-{number}") for number, one in enumerate(read(capture))]
+            _replace(index, json.dumps(names))
+        outcome["headers"] = [str(target / name) for name in json.loads(index.read_text("utf8"))]
+    except (EvidenceError, OSError, ValueError) as error:
+        outcome["reason"] = str(error)
+    return outcome
+
+
+def load(header: str) -> RankRecording:
+    """Return a rank's summary; its tables are read when they are asked for. Raises EvidenceError where it is damaged."""
+    path = Path(header)
+    facts = read_object(path)
+    known = {name: facts[name] for name in _FACTS}
+    return RankRecording(**{**known, "window_ns": tuple(facts["window_ns"])}, table=partial(_table, str(path.with_suffix(""))))
+
+
+def _table(stem: str, name: str) -> pd.DataFrame:
+    return pd.read_parquet(f"{stem}.{name}.parquet")
+
+
+def _write(one: RankRecording, folder: Path, stem: str) -> str:
+    """Write a rank; return the name of its header, which is there when all of it is."""
+    for name in TABLES:
+        path = folder / f"{stem}.{name}.parquet"
+        own = path.with_name(f"{path.name}.{os.getpid()}")
+        one.table(name).to_parquet(own, compression="zstd")
+        own.replace(path)
+    header = folder / f"{stem}.json"
+    _replace(header, json.dumps({name: getattr(one, name) for name in _FACTS}, sort_keys=True))
+    return header.name
+
+
+def _replace(path: Path, text: str) -> None:
+    own = path.with_name(f"{path.name}.{os.getpid()}")
+    own.write_text(text, "utf8")
+    own.replace(path)
+
+
+def _digest(path: Path) -> str:
+    """Return what a capture's summaries are called by: its content, and of a recording's folder that of the kernels pass."""
+    digest = hashlib.sha256(f"{VERSION}\n".encode())
+    files = sorted(one for one in path.glob("kernels/*/*") if one.is_file()) if path.is_dir() else [path]
+    for one in files or sorted(path.glob("*")):
+        with one.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:32]
