@@ -7,7 +7,7 @@ EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
 MORE := jax,keras-torch,onednn,onnxruntime,chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs scripts confirm sweeps foreign fuzz gpu-check clean
+.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ planted: $(VENV)/.installed ## plant known causes, and see whether they are foun
 
 pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known, and judge what is said (PAIRS: options)
 	@$(BIN)/python tests/tools/pairs/run.py $(PAIRS)
+
+ranks: $(VENV)/.installed ## clone a job's captures into many ranks, time `kernelscope ranks` on them, and see that the late one is named
+	$(BIN)/python tests/tools/ranks/scale.py ../shared/corpus/ranks/megatron_tp8 8 64 256
 
 scripts: $(VENV)/.installed ## profile scripts, change them, and judge what is said of that (an hour; SCRIPTS: options)
 	-$(BIN)/kernelscope env create pytorch tensorflow mxnet jax

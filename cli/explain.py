@@ -17,7 +17,7 @@ from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, captures_in, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import confirm, sharing, steps_options, warn
-from kernelscope.cli.output import figure_options, write_explanation
+from kernelscope.cli.output import figure_options, write_explanation, write_ranks
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
@@ -33,7 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="PATH",
         help="two scripts, which are recorded in turns first; or two of: folders that `run`, `profile`, `compare` or `import` "
-        "wrote, folders of several of these (restarts of one program), captures; or one folder with both sides",
+        "wrote, folders of several of these (restarts of one program), captures; or one folder with both sides; or two folders with "
+        "the captures of a job's ranks",
     )
     add("--arguments", metavar="TEXT", default="", help="of scripts: what both get, as a shell splits it")
     add("--repeats", type=int, default=3, metavar="N", help="of scripts: recordings of each (default: 3)")
@@ -58,6 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read both sides, explain their difference, print it and write the report."""
     confirm.checked(arguments, arguments.confirm)
+    if jobs := _jobs([Path(path) for path in arguments.paths]):
+        return _explain_jobs(jobs, arguments)
     paths = _scripts(arguments) or _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
     found = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force, steps_options.request(arguments))
@@ -75,6 +78,23 @@ def run(arguments: argparse.Namespace) -> int:
         from kernelscope.cli import pages  # as above
 
         pages.explanation(result, target)
+    return 0
+
+
+def _jobs(paths: list[Path]) -> list[list[Path]]:
+    """Return the captures of both jobs of several ranks; nothing where the paths are no two such."""
+    found = [captures_in(path) for path in paths if kind_of(path) in (Kind.JOB, Kind.CAPTURE)]
+    return found if len(found) == len(paths) == 2 and all(len(held) > 1 for held in found) else []
+
+
+def _explain_jobs(jobs: list[list[Path]], arguments: argparse.Namespace) -> int:
+    """Say how two jobs differ."""
+    from kernelscope.analysis.ranks.compared import compared  # as above, for what few use
+    from kernelscope.analysis.ranks.job import job
+
+    if arguments.report or arguments.figures or arguments.confirm or arguments.format == "csv":
+        raise UsageError("of two jobs there are tables only: --format table, markdown or json")
+    write_ranks(sharing.shareable(compared(*map(job, jobs)), arguments.full_paths), arguments.format)
     return 0
 
 

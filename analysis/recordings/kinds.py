@@ -14,6 +14,7 @@ class Kind(Enum):
     SWEEP = "a sweep"
     IMPORT = "an imported capture"
     RUNS = "a folder of run folders"
+    JOB = "a job of several ranks"
     SIDES = "a folder of sides, each with several recordings"
     CAPTURE = "a capture"
 
@@ -32,6 +33,8 @@ def kind_of(path: Path) -> Kind:
             return kind
     if not path.is_dir():
         return Kind.CAPTURE
+    if any(path.glob(f"rank[0-9]*/{RUN}")):
+        return Kind.JOB
     if any(path.glob(f"*/{RUN}")):
         return Kind.RUNS
     return Kind.SIDES if any(path.glob(f"*/*/{RUN}")) and not any(path.glob(f"*/{COMPARISON}")) else Kind.CAPTURE
