@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="PATH",
         help="two scripts, which are recorded in turns first; or two of: folders that `run`, `profile`, `compare` or `import` "
-        "wrote, folders of several of these (restarts of one program), captures; or one folder with both sides; or two folders with "
-        "the captures of a job's ranks",
+        "wrote, folders of several of these (restarts of one program), captures; or one folder with both sides; or two folders "
+        "with the captures of a job's ranks",
     )
     add("--arguments", metavar="TEXT", default="", help="of scripts: what both get, as a shell splits it")
     add("--repeats", type=int, default=3, metavar="N", help="of scripts: recordings of each (default: 3)")

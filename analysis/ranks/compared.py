@@ -19,9 +19,9 @@ def compared(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     """Return how job B (the result of ranks.job) differs from job A, as plain data.
 
     Keys: schema; a, b (ranks, step_ns of the mean rank, slowest_ns of the slowest one, partial); delta_ns, of the mean rank's
-    step; parts: part, a_ns, b_ns and delta_ns of the mean rank, which add up to these steps and their difference, the largest first;
-    blame: what ranks waited for (see ranks.job) with a_ns, b_ns and delta_ns added up over ranks, the largest difference first;
-    notes.
+    step; parts: part, a_ns, b_ns and delta_ns of the mean rank, which add up to these steps and their difference, the largest
+    first; blame: what ranks waited for (see ranks.job) with a_ns, b_ns and delta_ns added up over ranks, the largest difference
+    first; notes.
     """
     means = [_mean(one) for one in (a, b)]
     rows = [
