@@ -7,6 +7,7 @@ depends on everybody no rank ends before all have begun: clocks that say so beyo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +30,39 @@ class Clocks:
     impossible: int
 
 
-def clocks(start_ns: Int, end_ns: Int, dependent: npt.NDArray[np.bool_]) -> Clocks:
-    """Return the clocks of ranks. start_ns, end_ns: [collectives, ranks], local; dependent: which are of DEPENDENT."""
-    base = end_ns.min()  # times since an epoch are too large for exact means
-    ends = end_ns - base
-    offsets = np.rint(np.median(ends - ends.mean(axis=1, keepdims=True), axis=0)).astype(np.int64)
+def clocks(start_ns: Any, end_ns: Any, dependent: npt.NDArray[np.bool_]) -> Clocks:
+    """Return the clocks of ranks. start_ns, end_ns: [collectives, ranks], local, masked where a rank is not in a collective.
+
+    dependent: which collectives are of DEPENDENT. Groups of ranks are brought together by the ranks that they share.
+    """
+    base = int(end_ns.min())  # times since an epoch are too large for exact means
+    ends = np.ma.masked_array(end_ns - base, dtype=float)
+    offsets = _by_shared_ranks(ends) if np.ma.is_masked(ends) else np.zeros(ends.shape[1])
     corrected = ends - offsets
-    spread = corrected.max(axis=1) - corrected.min(axis=1)
-    uncertainty = int(np.ceil(np.median(spread) / 2))
-    last_start = (start_ns - base - offsets).max(axis=1)
-    impossible = int(((corrected.min(axis=1) + 2 * uncertainty < last_start) & dependent).sum())
-    return Clocks(offsets, uncertainty, int(np.median(ends.max(axis=1) - ends.min(axis=1))), impossible)
+    apart = (corrected - corrected.mean(axis=1, keepdims=True)).filled(np.nan)
+    offsets = offsets + np.nan_to_num(np.nanmedian(apart, axis=0))
+    whole = np.rint(offsets).astype(np.int64)
+    local = np.ma.masked_array(end_ns - base)
+    corrected = local - whole
+    uncertainty = int(np.ceil(np.median(_spread(corrected)) / 2))
+    last_start = (start_ns - base - whole).max(axis=1)
+    impossible = int((np.ma.filled(corrected.min(axis=1) + 2 * uncertainty < last_start, False) & dependent).sum())
+    return Clocks(whole, uncertainty, int(np.median(_spread(local))), impossible)
+
+
+def _by_shared_ranks(ends: Any) -> npt.NDArray[np.float64]:
+    """Return the offsets with which the ends of every collective lie closest together, by least squares.
+
+    The mean end of a collective is taken out of the equations, which leaves one for each rank. Groups that share no rank have no
+    common clock: the offsets of each have the mean 0.
+    """
+    taking = (~np.ma.getmaskarray(ends)).astype(float)
+    members = taking.sum(axis=1, keepdims=True)
+    apart = (ends - ends.mean(axis=1, keepdims=True)).filled(0.0)
+    equations = np.diag(taking.sum(axis=0)) - (taking / members).T @ taking
+    return np.asarray(np.linalg.lstsq(equations, apart.sum(axis=0), rcond=1e-9)[0])
+
+
+def _spread(times: Any) -> Int:
+    """Return how far apart the times of each collective lie; every one has ranks."""
+    return np.asarray((times.max(axis=1) - times.min(axis=1)).filled(0) if np.ma.isMaskedArray(times) else np.ptp(times, axis=1))

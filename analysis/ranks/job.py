@@ -14,7 +14,7 @@ import pandas as pd
 from kernelscope.analysis.ranks import replay, waiting
 from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, clocks
-from kernelscope.analysis.ranks.matching import matched
+from kernelscope.analysis.ranks.matching import matched_in_groups
 from kernelscope.analysis.ranks.messages import bandwidths
 from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.analysis.ranks.recording import RankRecording
@@ -50,7 +50,7 @@ def job(
 
 
 def _job(ranks: Sequence[RankRecording], notes: Sequence[str]) -> dict[str, Any]:
-    places = matched([one.collectives for one in ranks])
+    places = matched_in_groups([one.collectives for one in ranks])
     places = places[_end_together(places, ranks)]
     found = _clocks(places, ranks)
     wait_ns = waiting.waits(places, ranks, found) if len(places) else np.zeros(places.shape, dtype=np.int64)
@@ -58,7 +58,7 @@ def _job(ranks: Sequence[RankRecording], notes: Sequence[str]) -> dict[str, Any]
     rows = [_of_rank(one, number, places[:, number], int(exposed[:, number].sum()), found) for number, one in enumerate(ranks)]
     steps = max(one.steps for one in ranks)
     blame = waiting.blamed(places, ranks, found, exposed) if len(places) else pd.DataFrame(columns=list(waiting.BLAMED))
-    unmatched = sum(len(one.collectives) for one in ranks) - places.size
+    unmatched = sum(len(one.collectives) for one in ranks) - int((places >= 0).sum())
     return {
         "schema": SCHEMA,
         "ranks": rows,
@@ -123,7 +123,7 @@ def _clocks(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording]) -> Cl
     if not len(places):
         return Clocks(np.zeros(len(ranks), dtype=np.int64), 0, 0, 0)
     start, end = waiting.times(places, ranks)
-    operations = ranks[0].collectives["operation"].iloc[places[:, 0]]
+    operations = waiting.of_first(places, ranks, ["operation"])["operation"]
     return clocks(start, end, operations.isin(DEPENDENT).to_numpy(bool))
 
 
@@ -136,9 +136,9 @@ def _end_together(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording])
         return np.zeros(0, dtype=bool)
     start, end = waiting.times(places, ranks)
     corrected = end - _clocks(places, ranks).offsets_ns
-    apart = corrected.max(axis=1) - corrected.min(axis=1)
+    apart = (corrected.max(axis=1) - corrected.min(axis=1)).filled(0)
     usual = float(np.median(apart))
-    if usual > _APART * float(np.median((end - start).max(axis=1))):
+    if usual > _APART * float(np.median((end - start).max(axis=1).filled(0))):
         return np.zeros(len(places), dtype=bool)
     return np.asarray(apart <= max(_OUTLYING * usual, _LEAST_APART_NS))
 
@@ -164,12 +164,12 @@ def _collectives(
     if not len(places):
         return []
     start, end = (values - found.offsets_ns for values in waiting.times(places, ranks))
-    table = ranks[0].collectives[["operation", "bytes", "members"]].iloc[places[:, 0]].reset_index(drop=True)
-    table["members"] = table["members"].fillna(len(ranks))  # all of these take part
-    single = np.clip(end.mean(axis=1) - start.max(axis=1), 0, None)
+    table = waiting.of_first(places, ranks, ["operation", "bytes", "members"]).reset_index(drop=True)
+    table["members"] = table["members"].fillna(pd.Series((places >= 0).sum(axis=1)))  # those that take part
+    single = np.maximum((end.mean(axis=1) - start.max(axis=1)).filled(0.0), 0.0)
     table = table.assign(
-        wait_ns=wait_ns.sum(axis=1), transfer_ns=(end - start - wait_ns).sum(axis=1), exposed_wait_ns=exposed.sum(axis=1),
-        single_ns=single, count=1,
+        wait_ns=wait_ns.sum(axis=1), transfer_ns=(end - start - wait_ns).sum(axis=1).filled(0),
+        exposed_wait_ns=exposed.sum(axis=1), single_ns=single, count=1,
     )  # fmt: skip
     groups = table.groupby(["operation", "bytes", "members"], dropna=False, sort=True)
     sums = groups[["wait_ns", "transfer_ns", "exposed_wait_ns", "count"]].sum().reset_index()

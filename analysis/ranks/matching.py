@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 Int = npt.NDArray[np.int64]
+_ALL = ""  # of collectives that do not tell their group: all ranks take part
 _SHIFTS = 64  # collectives by which one recording may begin later than another
 
 
@@ -29,6 +30,29 @@ def matched(tables: Sequence[pd.DataFrame]) -> Int:
         [table["operation"].to_numpy(dtype=object)[places[:, rank]] for rank, table in enumerate(tables)], dtype=object
     )
     return places[(operations == operations[0]).all(axis=0)] if len(places) else places
+
+
+def matched_in_groups(tables: Sequence[pd.DataFrame]) -> Int:
+    """Return the same where collectives are of groups of ranks: -1 where a rank is not in a collective's group.
+
+    tables: with group, which ranks take part; where none of them tells, all ranks do (see `matched`). A group is matched by
+    itself, among the ranks that have collectives of it.
+    """
+    groups = sorted({str(one) for table in tables for one in table["group"].dropna().unique()})
+    if not groups:
+        return matched(tables)
+    return np.concatenate([_matched_in(tables, group) for group in [*groups, _ALL]])
+
+
+def _matched_in(tables: Sequence[pd.DataFrame], group: str) -> Int:
+    """Return the matched collectives of one group, or of those that do not tell theirs."""
+    rows = [np.flatnonzero((table["group"].fillna(_ALL) == group).to_numpy(bool)) for table in tables]
+    members = [rank for rank, mine in enumerate(rows) if len(mine)]
+    among = matched([tables[rank].iloc[rows[rank]].reset_index(drop=True) for rank in members])
+    places = np.full((len(among), len(tables)), -1, dtype=np.int64)
+    for column, rank in enumerate(members):
+        places[:, rank] = rows[rank][among[:, column]]
+    return places if len(members) > 1 else places[:0]
 
 
 def _shift(base: pd.DataFrame, other: pd.DataFrame) -> int:

@@ -19,13 +19,32 @@ from kernelscope.analysis.trace import Trace, intervals
 
 # torch/csrc/distributed/c10d/ParamCommsUtils.hpp: the inputs, and as the last argument the size of the group
 OPERATOR = "record_param_comms"
+_PROBLEM = r"^(?P<given>\d+):(?P<received>\d+) on (?P<members>\d+) ranks(?:: (?P<group>.+))?$"
 
 
 def messages(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:
-    """Return bytes (S) and members (ranks of its group) of communication kernels, aligned with them; null where nothing tells.
+    """Return bytes (S), members (how many ranks) and group (which) of communication kernels; null where nothing tells.
 
-    operation: all-reduce and the like, of each kernel.
+    Aligned with the kernels. operation: all-reduce and the like, of each kernel. Kernels themselves tell in newer traces.
     """
+    own = _of_problems(kernels, operation)
+    by_operators = _of_operators(trace, kernels, operation)
+    return own.assign(**{name: own[name].fillna(by_operators[name]) for name in ("bytes", "members")})
+
+
+def _of_problems(kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:
+    """Return what the problems of kernels tell, as the reader of Kineto writes them."""
+    texts = kernels["problem"] if "problem" in kernels else pd.Series(pd.NA, index=kernels.index)
+    found = texts.astype("string").str.extract(_PROBLEM)
+    given, received, members = (pd.to_numeric(found[name]).astype("Int64") for name in ("given", "received", "members"))
+    elements = given.where((operation != "all-gather").to_numpy(bool), received)
+    types = kernels["dtype"].astype("string") if "dtype" in kernels else pd.Series(pd.NA, index=kernels.index, dtype="string")
+    size = types.map(ELEMENT_BYTES.get).astype("Int64")
+    return pd.DataFrame({"bytes": elements * size, "members": members, "group": found["group"]})
+
+
+def _of_operators(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> pd.DataFrame:
+    """Return what the operators around the launches of kernels tell."""
     nothing = pd.DataFrame({"bytes": pd.NA, "members": pd.NA}, index=kernels.index, dtype="Int64")
     operators = trace.operators[(trace.operators["name"] == OPERATOR).fillna(False).to_numpy(bool)]
     if operators.empty or "launch_ns" not in kernels or kernels["launch_ns"].isna().all():

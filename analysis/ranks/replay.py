@@ -30,7 +30,7 @@ class Played:
     """What is played, in ns of all steps together.
 
     begins, ends: [collectives, ranks], the place in a rank's own work at which it begins a collective, and at which the
-    collective is over. transfer: of each collective. work: of each rank, all of its own.
+    collective is over; NaN where it is not in it. transfer: of each collective. work: of each rank, all of its own.
     """
 
     begins: Float
@@ -42,8 +42,8 @@ class Played:
         """Return how long the job takes until its last rank is done."""
         stalled = np.zeros(len(self.work))
         for begins, ends, transfer in zip(self.begins, self.ends, self.transfer, strict=True):  # one by one: each waits for all
-            over = (begins + stalled).max() + transfer
-            stalled = np.maximum(stalled, over - ends)
+            over = np.nanmax(begins + stalled) + transfer
+            stalled = np.fmax(stalled, over - ends)  # whoever is not in it goes on
         return float((self.work + stalled).max())
 
     def with_work(self, spans: Float) -> Played:
@@ -70,12 +70,13 @@ def played(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> tuple
     start, end = waiting.times(places, ranks)
     corrected = start - clocks.offsets_ns, end - clocks.offsets_ns
     inside = (corrected[0].min(axis=1) >= begun) & (corrected[1].max(axis=1) <= over)
-    order = np.flatnonzero(inside)[np.argsort(corrected[1][inside].mean(axis=1), kind="stable")]
-    transfer = np.clip(corrected[1].mean(axis=1) - corrected[0].max(axis=1), 0, None)[order]
+    inside = np.flatnonzero(np.ma.filled(inside, False))
+    order = inside[np.argsort(corrected[1][inside].mean(axis=1).filled(0.0), kind="stable")]
+    transfer = np.maximum((corrected[1].mean(axis=1) - corrected[0].max(axis=1)).filled(0.0), 0.0)[order]
     columns = [_of_rank(one, places[:, number], int(begun + clocks.offsets_ns[number])) for number, one in enumerate(ranks)]
     begins, ends = (np.column_stack([column[at] for column in columns])[order] for at in (0, 1))
     work = np.array([column[2] for column in columns], dtype=float)
-    return Played(np.maximum.accumulate(begins, axis=0), ends, transfer, work), float(over - begun)
+    return Played(np.fmax.accumulate(begins, axis=0) + 0.0 * begins, ends, transfer, work), float(over - begun)
 
 
 def _of_rank(one: RankRecording, places: Int, since: int) -> tuple[Float, Float, float]:
@@ -92,7 +93,7 @@ def _of_rank(one: RankRecording, places: Int, since: int) -> tuple[Float, Float,
         return np.asarray(at - since - (stalled[place] - unfinished), dtype=float)
 
     table = one.collectives
-    begins, ends = (own(table[name].to_numpy(np.int64)[places]) for name in ("start_ns", "end_ns"))
+    begins, ends = (np.where(places >= 0, own(table[name].to_numpy(np.int64)[places]), np.nan) for name in ("start_ns", "end_ns"))
     return begins, ends, float(own(np.array([one.window_ns[1]]))[0])
 
 
@@ -100,17 +101,18 @@ def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float
     """Return by which part of the measured time the unchanged job is played wrongly, and the job's time with changes, ns.
 
     late: places of the ranks that others wait for most. Changes: NO_LATE (they work as long as the others on the mean),
-    "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time). Empty where the
-    error is larger than MOST_ERROR.
+    "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time): the last alone
+    where groups of ranks have collectives of their own. Empty where the error is larger than MOST_ERROR.
     """
     error = job.time() / max(measured_ns, 1.0) - 1.0
     if abs(error) > MOST_ERROR:
         return error, {}
+    changed = {"no transfer": replace(job, transfer=np.zeros(len(job.transfer)))}
+    if np.isnan(job.begins).any():  # work between collectives is not the same for ranks of several groups
+        return error, {name: one.time() for name, one in changed.items()}
     spans = job.spans()
-    changed = {
-        "balanced work": job.with_work(np.repeat(spans.mean(axis=1, keepdims=True), spans.shape[1], axis=1)),
-        "no transfer": replace(job, transfer=np.zeros(len(job.transfer))),
-    }
+    mean = np.repeat(spans.mean(axis=1, keepdims=True), spans.shape[1], axis=1)
+    changed = {"balanced work": job.with_work(mean), **changed}
     if len(late) and len(late) < spans.shape[1]:
         others = spans.copy()
         others[:, late] = np.delete(spans, late, axis=1).mean(axis=1, keepdims=True)

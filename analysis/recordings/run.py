@@ -257,6 +257,8 @@ def _no_run(path: Path, kind: Kind) -> str:
         return f"a sweep; name one of its cells, such as {path / 'cells' / (cells or ['KEY'])[0]}"
     if kind is Kind.IMPORT:
         return "an imported capture; captures are reported and broken down one at a time"
+    if kind is Kind.JOB:
+        return f"a job of several ranks; `kernelscope ranks {path}` says what they do, and each is a run: {inside}"
     if kind is Kind.RUNS:
         return f"holds run folders; name one of them: {inside}"
     if kind is Kind.SIDES:

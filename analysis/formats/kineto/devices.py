@@ -174,10 +174,23 @@ def _kernels(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -
     return rows.assign(
         operator=collective.where(collective.notna(), _external_operators(rows, calls, operators)).astype("category"),
         dtype=autograd.of_text(rows["dtype"], _DTYPES.get),
+        problem=_messages(rows),
         grid=autograd.of_text(rows["grid"], _extent),
         block=autograd.of_text(rows["block"], _extent),
         graph=rows["graph"].where(rows["graph"] > 0),
     )
+
+
+def _messages(rows: pd.DataFrame) -> pd.Series:
+    """Return of collectives the elements that a rank gives and gets, and the ranks: 25136:201088 on 8 ranks: 0, 1, 2, ..."""
+    result = pd.Series(None, index=rows.index, dtype="object")
+    known = rows[["given", "received", "members"]].notna().all(axis=1).to_numpy(bool)
+    if known.any():
+        some = rows[known]
+        given, received, members = (some[name].astype("int64").astype(str) for name in ("given", "received", "members"))
+        ranks = some["group"].astype("string").str.strip("[]")
+        result[known] = given + ":" + received + " on " + members + " ranks" + (": " + ranks).fillna("")
+    return result.astype("category")
 
 
 def _extent(text: str) -> str | None:

@@ -37,6 +37,10 @@ ARGUMENTS: Mapping[str, Argument] = {
     "device_id": Argument(("Device Id",)),
     "module": Argument(("Python module id",)),
     "collective": Argument(("Collective name",), TEXT),
+    "given": Argument(("In msg nelems",)),  # elements that a rank gives to a collective, and that it gets
+    "received": Argument(("Out msg nelems",)),
+    "members": Argument(("Group size",)),
+    "group": Argument(("Process Group Ranks",), TEXT),  # [0, 1, 2, 3]; of many the first, ... and the last
     "dtype": Argument(("dtype",), TEXT),
     "sync_kind": Argument(("cuda_sync_kind",), TEXT),
     "direction": Argument(("direction",), TEXT),

@@ -45,7 +45,7 @@ def test_what_an_operator_tells(shapes, types, arguments, operation, dtype, size
               "start_ns": 40, "end_ns": 50, "duration_ns": 10}  # fmt: skip
     kernels = conform("kernels", [kernel, {**kernel, "launch_ns": 35}])
     found = messages(Trace(operators=conform("operators", [operator])), kernels, pd.Series([operation] * 2))
-    assert [None if pd.isna(value) else value for value in found.iloc[0]] == [size, members]
+    assert [None if pd.isna(value) else value for value in found.iloc[0]] == [size, members, None]
     assert found.iloc[1].isna().all()  # launched by something else
 
 

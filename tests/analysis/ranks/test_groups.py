@@ -1,0 +1,82 @@
+"""Groups of ranks with collectives of their own: a real job whose kernels are given groups, as newer traces have them."""
+
+import gzip
+import json
+
+import pytest
+
+from kernelscope.analysis.ranks.job import job
+from kernelscope.analysis.ranks.parts import JOB_PARTS, WAITING
+from tests.places import corpus
+
+SHIFTS_US = (0, 40_000, -25_000, 100, 7_000, -90_000, 3, 55_000)
+
+
+@pytest.fixture(scope="module")
+def captures():
+    return [json.loads(gzip.decompress(path.read_bytes())) for path in sorted(corpus("ranks/megatron_tp8").glob("*.json.gz"))]
+
+
+def talks(event):
+    return event.get("ph") == "X" and event.get("cat") == "kernel" and "nccl" in event["name"].lower()
+
+
+def written(folder, captures, group_of, shifts=(0,) * 8):
+    """Write the captures with the group of each rank's n-th collective, and clocks that are shifted; return the files."""
+    paths = []
+    for rank, capture in enumerate(captures):
+        events, order = [], sorted(one["ts"] for one in capture["traceEvents"] if talks(one))
+        for event in capture["traceEvents"]:
+            copy = dict(event)
+            if talks(event):
+                members = group_of(rank, order.index(event["ts"]))
+                told = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Half",
+                        "Group size": len(members), "Process Group Ranks": str(members)}  # fmt: skip
+                copy["args"] = {**event["args"], **told}
+            if "ts" in copy:
+                copy["ts"] += shifts[rank]
+            events.append(copy)
+        paths.append(folder / f"rank{rank}.json")
+        paths[-1].write_text(json.dumps({**capture, "traceEvents": events}))
+    return paths
+
+
+def halves(rank, number):
+    return [0, 1, 2, 3] if rank < 4 else [4, 5, 6, 7]
+
+
+def crossed(rank, number):
+    """Tensor and data parallel: quarters of a row, and pairs across them, in turns."""
+    return halves(rank, number) if number % 2 else sorted((rank, (rank + 4) % 8))
+
+
+@pytest.mark.parametrize("group_of", [halves, crossed])
+def test_ranks_wait_for_those_of_their_group(captures, tmp_path, group_of):
+    result = job(written(tmp_path, captures, group_of), workers=2)
+    tables = [sorted((one["ts"], one["ts"] + one["dur"]) for one in capture["traceEvents"] if talks(one)) for capture in captures]
+    offsets = [row["offset_ns"] / 1000 for row in result["ranks"]]
+    waits = [0.0] * 8
+    for number in range(84):
+        for rank in range(8):
+            began, over = tables[rank][number]
+            last = max(tables[other][number][0] - offsets[other] for other in group_of(rank, number))
+            waits[rank] += min(max(last - (began - offsets[rank]), 0), over - began)
+    assert result["matched"] == (84 * 2 if group_of is halves else 42 * 2 + 42 * 4)
+    assert result["unmatched"] == 0
+    for row, expected in zip(result["ranks"], waits, strict=True):
+        assert sum(row[name] for name in JOB_PARTS) == row["step_ns"]
+        assert row[WAITING] / 1000 == pytest.approx(expected, rel=1e-3, abs=3)  # less what lies beyond the step
+    sizes = {(row["bytes"], row["members"]) for row in result["collectives"]}
+    assert sizes == ({(2000, 4)} if group_of is halves else {(2000, 4), (2000, 2)})
+    assert [row["name"] for row in result["what_if"]["changes"]] in ([], ["no transfer"])
+
+
+def test_clocks_of_groups_come_together_by_the_ranks_they_share(captures, tmp_path):
+    plain = job(written(tmp_path, captures, crossed), workers=2)
+    shifted = job(written(tmp_path, captures, crossed, SHIFTS_US), workers=2)
+    moved = [b["offset_ns"] - a["offset_ns"] for a, b in zip(plain["ranks"], shifted["ranks"], strict=True)]
+    mean = sum(SHIFTS_US) / 8
+    for got, shift in zip(moved, SHIFTS_US, strict=True):
+        assert got / 1000 == pytest.approx(shift - mean, abs=30)  # the ends of a collective lie so far apart
+    for a, b in zip(plain["ranks"], shifted["ranks"], strict=True):
+        assert b[WAITING] == pytest.approx(a[WAITING], rel=0.01)
