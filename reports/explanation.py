@@ -265,9 +265,9 @@ def facts(result: Result) -> list[str]:
     """Return what the numbers rest on: recording's cost, coverage, the smallest difference visible, restarts."""
     found = []
     for sentence, key, text in (
-        ("coverage", "coverage", units.percent),
-        ("restarts", "restarts", units.count),
-        ("cost of recording that was taken out", "removed_ns", units.duration),
+        ("known by name", "coverage", units.percent),
+        ("recordings", "restarts", units.count),
+        ("taken out for recording", "removed_ns", units.duration),
     ):
         values = [result[side].get(key) for side in SIDES]
         if key == "restarts" and "hidden" in result:

@@ -124,8 +124,10 @@ def test_memory_does_not_grow_with_the_steps_of_the_kernels_pass(pytorch_run: Ca
     run = pytorch_run(CHILDREN / "train_images.py", 40, options=("--max-trace-size", "100MB", "--warmup", "3"))
     (data,) = run.passes("kernels")
     assert len(data.measured) == 20
-    assert len(data.report["operator_files"]) > 2
     assert _operators_of_steps(run, "aten::convolution") == {6}
     assert _operators_of_steps(run, "ConvolutionBackward0") == {6}
     resident = data.samples().query("metric == 'resident_bytes'")["value"]
-    assert resident.max() - resident.min() < 120e6
+    grown = resident.max() - resident.min()
+    assert grown < 120e6
+    # where the system takes back what is not used for a while, less has to be written early
+    assert len(data.report["operator_files"]) > 2 or grown < 60e6

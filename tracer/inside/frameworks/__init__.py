@@ -10,7 +10,7 @@ import os
 
 MYPY = False  # typing is not imported by every process that starts
 if MYPY:
-    from typing import Tuple, Type
+    from typing import List, Tuple, Type
 
     from kernelscope.tracer.inside.frameworks.script import Base
     from kernelscope.tracer.inside.frameworks.workload import Hooks
@@ -68,12 +68,22 @@ FRAMEWORKS = {
 
 _IMPORTED_AS = {"pytorch": "torch"}  # folder here -> the module that scripts import, where the names differ
 _HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _with_adapters() -> "List[str]":
+    """Return the folders here that have a module `script`."""
+    if os.path.isdir(_HERE):
+        return sorted(name for name in os.listdir(_HERE) if os.path.isfile(os.path.join(_HERE, name, "script.py")))
+    import pkgutil  # in the agent's one file; importing it takes longer than all else here
+
+    folders = [name for _, name, is_folder in pkgutil.iter_modules(__path__) if is_folder]
+    return sorted(
+        name for name in folders if any(one[1] == "script" for one in pkgutil.iter_modules([os.path.join(_HERE, name)]))
+    )
+
+
 # module that scripts import -> our module here, whose class Adapter is made when the import has ended
-SCRIPTS = {
-    _IMPORTED_AS.get(name, name): name + ".script"
-    for name in sorted(os.listdir(_HERE))
-    if os.path.isfile(os.path.join(_HERE, name, "script.py"))
-}
+SCRIPTS = {_IMPORTED_AS.get(name, name): name + ".script" for name in _with_adapters()}
 
 
 def described(framework: str) -> Framework:
