@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from kernelscope import analysis
 from kernelscope.analysis.accounting import inclusive
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
@@ -148,8 +146,8 @@ def recording_cost(run: Run, found: Breakdown) -> str | None:
 
 def _hint_of_devices(trace: Trace) -> None:
     """Say that several devices are added up."""
-    names = sorted(str(name) for name in pd.concat([trace.kernels["device"], trace.copies["device"]]).dropna().unique())
-    devices = [name for name in names if name != "cpu"]
+    named = {str(name) for table in (trace.kernels, trace.copies) for name in table["device"].dropna().unique()}
+    devices = sorted(named - {"cpu"})
     if len(devices) > 1:
         more = f"--device {devices[0]} looks at one"
         print(f"kernelscope: {len(devices)} devices are looked at together: {', '.join(devices)}; {more}", file=sys.stderr)

@@ -177,11 +177,11 @@ def shown(result: Result) -> Trimmed:
     """Return it for a terminal."""
     parts: list[Any] = [Text(text.printable(answer(result), None), style="bold"), Text()]
     for table in tables(result):
-        parts += [Fitted(_head(table)), Text()]
+        parts += [Fitted(head(table)), Text()]
     return Trimmed(Group(*parts, *(Text(text.printable(note, None), style="dim") for note in notes(result))))
 
 
-def _head(table: Table) -> Table:
+def head(table: Table) -> Table:
     """Return the first rows of a table; ranks are all shown while they are few."""
     most = 2 * _ROWS if table.name == "ranks" else _ROWS
     if len(table.rows) <= most:

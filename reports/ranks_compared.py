@@ -11,7 +11,7 @@ from rich.text import Text
 from kernelscope.analysis.ranks.parts import HOSTS, WAITING
 from kernelscope.reports import text, units
 from kernelscope.reports.fitted import Fitted
-from kernelscope.reports.ranks import HEADS, NAMES
+from kernelscope.reports.ranks import HEADS, NAMES, head
 from kernelscope.reports.renderers import Markdown
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
@@ -19,7 +19,6 @@ from kernelscope.reports.trimmed import Trimmed
 Result = Mapping[str, Any]
 _LEAST = 0.02  # of the longer step: smaller differences are not named
 _NAMED = 3  # parts in the answer
-_ROWS = 8  # of a table in the terminal
 _NO_RANK = "undecided"
 
 
@@ -84,10 +83,7 @@ def shown(result: Result) -> Trimmed:
     """Return it for a terminal."""
     parts: list[Any] = [Text(text.printable(answer(result), None), style="bold"), Text()]
     for table in tables(result):
-        rows = table.rows if table.name == "parts" else table.rows[:_ROWS]
-        left = len(table.rows) - len(rows)
-        title = f"{table.title} (the first {_ROWS} of {len(table.rows)} rows; all: --format markdown)" if left else table.title
-        parts += [Fitted(Table(table.name, table.columns, rows, title, table.first)), Text()]
+        parts += [Fitted(head(table)), Text()]
     return Trimmed(Group(*parts, *(Text(text.printable(note, None), style="dim") for note in result["notes"])))
 
 

@@ -21,10 +21,10 @@ _MS = "ms:3"
 READING = (
     ("computing", "kernels of the rank run, but for those that communicate"),
     ("transfer", "communication while nothing computes, after the last rank began it"),
-    ("waiting", "communication while nothing computes, before the last rank began it"),
-    ("idle, by the host", "the device has nothing to do; the capture tells what the host did"),
+    ("for ranks", "communication while nothing computes, before the last rank began it"),
+    ("for the host", "the device has nothing to do; the capture tells what the host did"),
     ("clock", "how far the rank's clock is ahead of the corrected one"),
-    ("rank time", "added up over the ranks that wait"),
+    ("others wait", "time of all ranks that wait, added up"),
 )
 
 

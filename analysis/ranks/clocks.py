@@ -65,4 +65,4 @@ def _by_shared_ranks(ends: Any) -> npt.NDArray[np.float64]:
 
 def _spread(times: Any) -> Int:
     """Return how far apart the times of each collective lie; every one has ranks."""
-    return np.asarray((times.max(axis=1) - times.min(axis=1)).filled(0) if np.ma.isMaskedArray(times) else np.ptp(times, axis=1))
+    return np.asarray((times.max(axis=1) - times.min(axis=1)).filled(0))

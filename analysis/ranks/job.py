@@ -145,8 +145,9 @@ def _end_together(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording])
 
 def _of_rank(one: RankRecording, number: int, places: npt.NDArray[np.int64], waited_ns: int, found: Clocks) -> dict[str, Any]:
     """Return a rank's step in JOB_PARTS. places: its matched collectives; waited_ns: exposed waiting in all of its steps."""
-    parts, lasted = one.parts, one.exposed["end_ns"] - one.exposed["start_ns"]
-    whole, known = int(lasted.sum()), int(lasted[one.exposed["collective"].isin(places)].sum())
+    parts, exposed = one.parts, one.exposed
+    lasted = exposed["end_ns"] - exposed["start_ns"]
+    whole, known = int(lasted.sum()), int(lasted[exposed["collective"].isin(places)].sum())
     pieces = np.array([known - waited_ns, waited_ns, whole - known], dtype=float)
     split = intervals.apportion(pieces, parts["communication"])
     about = {name: getattr(one, name) for name in ("path", "told_by", "device", "hardware", "steps", "step_ns")}

@@ -71,12 +71,12 @@ class RankRecording:
 
     @property
     def exposed(self) -> pd.DataFrame:
-        """The pieces that nothing hides."""
+        """The pieces that nothing hides; read each time."""
         return self.table("exposed")
 
     @property
     def segments(self) -> pd.DataFrame:
-        """What was done before each collective."""
+        """What was done before each collective; read each time."""
         return self.table("segments")
 
 

@@ -76,12 +76,14 @@ def played(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> tuple
     columns = [_of_rank(one, places[:, number], int(begun + clocks.offsets_ns[number])) for number, one in enumerate(ranks)]
     begins, ends = (np.column_stack([column[at] for column in columns])[order] for at in (0, 1))
     work = np.array([column[2] for column in columns], dtype=float)
-    return Played(np.fmax.accumulate(begins, axis=0) + 0.0 * begins, ends, transfer, work), float(over - begun)
+    in_order = np.where(np.isnan(begins), np.nan, np.fmax.accumulate(begins, axis=0))
+    return Played(in_order, ends, transfer, work), float(over - begun)
 
 
 def _of_rank(one: RankRecording, places: Int, since: int) -> tuple[Float, Float, float]:
     """Return the places in a rank's own work at which collectives begin and end, and all of that work; since: on its clock."""
-    pieces = one.exposed[one.exposed["collective"].isin(places)].sort_values("start_ns")
+    exposed = one.exposed
+    pieces = exposed[exposed["collective"].isin(places)].sort_values("start_ns")
     start, end = (pieces[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     stalled = np.concatenate([[0], np.cumsum(end - start)])
 

@@ -117,8 +117,8 @@ def _longer(places: Int, ranks: Sequence[RankRecording], last: Int, cause: npt.N
     """Return for each matched collective what took most longer on the last rank: collective, where, name."""
     tables = []
     for number, one in enumerate(ranks):
-        row = _matched_as(places[:, number], one)
-        tables.append(one.segments.assign(collective=row[one.segments["collective"].to_numpy(np.int64)], rank=number))
+        row, segments = _matched_as(places[:, number], one), one.segments
+        tables.append(segments.assign(collective=row[segments["collective"].to_numpy(np.int64)], rank=number))
     whole = pd.concat(tables, ignore_index=True)
     whole = whole[(whole["collective"] >= 0).to_numpy(bool)]
     whole = whole[(whole["what"].to_numpy() == cause[whole["collective"].to_numpy(np.int64)])]

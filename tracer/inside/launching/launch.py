@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import shutil
-from typing import Any, Dict, List, Sequence, Union
+from typing import Any, Dict, Sequence, Tuple, Union
 
 from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching import command as process
@@ -12,6 +12,7 @@ from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import SPEC_FILE, Outcome, Result
 from kernelscope.tracer.inside.launching.watching import Watcher
+from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
 
@@ -35,7 +36,7 @@ def launch(
     spec, status = os.path.join(folder, SPEC_FILE), 0
     watcher = Watcher(folder)
     for plan in options.plans():
-        for owner in [folder, *ranks_of(folder)]:
+        for owner in [folder] + [path for _, path in ranks.recorded(folder)]:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(owner, "owner"))
         wanted = {
@@ -52,25 +53,21 @@ def launch(
             break
     if not os.path.isdir(folder):
         raise FolderLost("%s: the script removed it while it ran (its exit status: %d); name another folder" % (folder, status))
-    if ranks_of(folder):
-        outcome = _of_ranks(ranks_of(folder), run, status, options, scrubber)
+    recorded = ranks.recorded(folder)
+    if recorded:
+        outcome = _of_ranks(recorded, run, status, options, scrubber)
     else:
         outcome = Result(run, status, watcher, options.passes).outcome()
     scrubber.folder(folder)
     return outcome
 
 
-def ranks_of(folder: str) -> List[str]:
-    """Return the folders of the ranks that were recorded, in the order of their numbers; none where ranks were not asked for."""
-    found = [entry for entry in os.listdir(folder) if entry.startswith("rank") and entry[4:].isdigit()]
-    return [os.path.join(folder, name) for name in sorted(found, key=lambda name: int(name[4:]))]
-
-
-def _of_ranks(folders: Sequence[str], run: RunRecord, status: int, options: ProfileOptions, scrubber: Scrubber) -> Outcome:
+def _of_ranks(
+    recorded: Sequence[Tuple[int, str]], run: RunRecord, status: int, options: ProfileOptions, scrubber: Scrubber
+) -> Outcome:
     """Make a run folder of each rank's; what is in the one around them is no run any more. Return what is to be said of all."""
     made = []
-    for folder in folders:
-        number = int(os.path.basename(folder)[4:])
+    for number, folder in recorded:
         record = RunRecord(folder, dict(run.record, label="%s rank %d" % (run.record["label"], number)), scrubber)
         made.append((number, Result(record, status, Watcher(folder), options.passes).outcome()))
     os.unlink(os.path.join(run.folder, RUN_FILE))
@@ -78,7 +75,7 @@ def _of_ranks(folders: Sequence[str], run: RunRecord, status: int, options: Prof
     seen = [(number, outcome.seen) for number, outcome in made if outcome.seen is not None]
     missing = [name for _, outcome in made for name in outcome.missing]
     said = "ranks %s: %s" % (", ".join(str(number) for number, _ in seen), seen[0][1]) if seen else None
-    return Outcome(made[0][1].name, status, said, problems, missing, ranks=folders)
+    return Outcome(made[0][1].name, status, said, problems, missing, ranks=[folder for _, folder in recorded])
 
 
 def _record(command: Sequence[str], options: ProfileOptions, about: Dict[str, Any]) -> Dict[str, Any]:

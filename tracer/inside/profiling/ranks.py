@@ -1,7 +1,8 @@
 """Which rank of a job this process is, by what launchers leave in its environment: torchrun, mpirun, srun and their like."""
 
 import os
-from typing import Mapping, Optional, Tuple
+import re
+from typing import List, Mapping, Optional, Tuple
 
 # a launcher's variables of the rank and of how many there are
 _VARIABLES = (
@@ -12,6 +13,7 @@ _VARIABLES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),  # also set in a job's own script, with one task
 )
 FOLDER = "rank%d"  # in a run folder, of each rank that is recorded
+_NAMED = re.compile(r"rank([0-9]+)$")
 
 
 def launched(variables: Mapping[str, str] = os.environ) -> Tuple[Optional[int], Optional[int]]:
@@ -22,6 +24,12 @@ def launched(variables: Mapping[str, str] = os.environ) -> Tuple[Optional[int], 
             size = int(count) if count.isdigit() else None
             return (None, None) if size == 1 else (int(number), size)
     return None, None
+
+
+def recorded(folder: str) -> List[Tuple[int, str]]:
+    """Return the numbers and folders of the ranks that were recorded below a folder, in the order of their numbers."""
+    found = [(_NAMED.match(name), os.path.join(folder, name)) for name in os.listdir(folder)]
+    return sorted((int(match.group(1)), path) for match, path in found if match is not None)
 
 
 def wanted(rank: Optional[int], chosen: Optional[str]) -> bool:
