@@ -3,14 +3,15 @@
 At each instant of a step, whoever is highest on this list owns it, in equal parts where several of a kind run at once:
 
 1. compute: kernels but those that communicate; 2. graphs whose kernels were not recorded; 3. communication that no kernel of the
-device hides (exposed); 4. copies that nothing hides; 5. idle, by what the thread did that launched what came next.
+device hides (exposed); 4. copies that nothing hides; 5. interruptions, in which another process had the device (see
+interruptions): kernels end where theirs begins; 6. idle, by what the thread did that launched what came next.
 
 So the parts add up to the step by construction. What ran hidden beside others has its whole duration, and less time or none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.interruptions import Interruptions, interruptions
 from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps.model import critical_device
@@ -28,6 +30,7 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE = "compute", "graph", "communication", "copy", "idle"
+INTERRUPTED = "interrupted"
 OUTSIDE = OUTSIDE_OF_STEPS  # kernels that no measured step launched, where they run in one: no work of the step's own
 
 # What a row of the account is keyed by; null where it does not apply or is not known
@@ -101,7 +104,9 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     """
     chosen = device or critical_device(trace)
     mine = None if chosen == ALL else chosen
+    trace, interrupted = _without_interruptions(trace)
     works = [_kernels(trace, mine, False), _graphs(trace, mine), _kernels(trace, mine, True), _copies(trace, mine)]
+    works += [_interruptions(trace, mine, interrupted)] if interrupted else []
     if not any(len(work.start) for work in works):
         if len(trace.kernels) and device in (None, ALL):
             return _of_totals(trace)
@@ -145,6 +150,26 @@ def _kernels(trace: Trace, device: str | None, communicating: bool) -> _PartWork
     table = table[timed & (_communicates(table) == communicating) & _on(table, device)]
     keys = table[list(_OF_KERNELS)].astype("string")
     return _work(trace, COMMUNICATION if communicating else COMPUTE, table, keys)
+
+
+def _without_interruptions(trace: Trace) -> tuple[Trace, Interruptions | None]:
+    """Return the trace with kernels as long as they last uninterrupted, and the interruptions; None where there are none."""
+    found = interruptions(trace)
+    if found is None:
+        return trace, None
+    kernels = trace.kernels.copy(deep=False)
+    end = kernels["end_ns"].copy()
+    end.loc[found.rows] -= found.extra_ns
+    kernels["end_ns"] = end
+    return replace(trace, kernels=kernels), found
+
+
+def _interruptions(trace: Trace, device: str | None, found: Interruptions) -> _PartWork:
+    """Return what interrupted kernels lost, as work of its own behind each of them."""
+    table = trace.kernels.loc[found.rows]
+    mine = table[_on(table, device)]
+    lost = mine.assign(start_ns=mine["end_ns"], end_ns=mine["end_ns"] + found.extra_ns.loc[mine.index])
+    return _work(trace, INTERRUPTED, lost, pd.DataFrame({"kind": INTERRUPTED, "name": "another process"}, index=mine.index))
 
 
 def _communicates(kernels: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -206,7 +231,7 @@ def _is_mostly_idle(trace: Trace, works: list[_PartWork], windows: tuple[Int, In
 def _of_kernels(device: str, works: list[_PartWork]) -> DeviceAccount:
     """Return the account of kernels alone, of a capture without steps whose device mostly idles."""
     tables, matrices = [], []
-    for work in works[:3]:
+    for work in (*works[:3], *works[4:]):
         table, matrix = _added(work, intervals.shares(work.start, work.end), np.arange(len(work.start)),
                                np.zeros(len(work.start), dtype=np.int64), 1)  # fmt: skip
         tables.append(table)

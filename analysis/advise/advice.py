@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, INTERRUPTED, OUTSIDE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice
 from kernelscope.analysis.advise.rules import rules
@@ -32,6 +32,7 @@ _BUSY = {
     COMMUNICATION: "communication alone",
     COPY: "copying alone",
     OUTSIDE: "work from before the steps",
+    INTERRUPTED: "another process has the device",
 }
 _IDLE = {
     idle_causes.FETCHING: "waiting for input", idle_causes.BETWEEN: "waiting for input",

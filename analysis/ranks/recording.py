@@ -13,7 +13,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE, account
+from kernelscope.analysis.accounting.device_account import (
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    GRAPH,
+    IDLE,
+    INTERRUPTED,
+    OUTSIDE,
+    account,
+)
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.frameworks.pytorch import PROCESSORS
@@ -30,7 +39,9 @@ from kernelscope.analysis.trace import Trace, intervals
 Int = npt.NDArray[np.int64]
 
 PARTS = ("compute", "communication", "copy", HOST, OTHER)  # of a rank's step, before communication is split
-_PART_OF = {COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy"}
+_PART_OF = {
+    COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy", INTERRUPTED: OTHER,
+}  # fmt: skip
 _CAPTURE = "the capture"  # told the rank
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
 TABLES = ("collectives", "exposed", "segments")

@@ -1,4 +1,4 @@
-"""The part of the CUDA runtime, cuDNN 9 and cuBLAS 12 that the networks use, called with ctypes.
+"""The part of the CUDA runtime, cuDNN 9 and cuBLAS 12 or 13 that the networks use, called with ctypes.
 
 It stands for a C program's headers: a call that fails raises CudaError with the function's name and the library's own words.
 Python's interface of cuDNN's graphs (cudnn-frontend) is not used, because it has no pooling.
@@ -8,7 +8,7 @@ import ctypes
 import glob
 import os
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, Dict
 
 BINDINGS = True  # see workloads.lines
 
@@ -20,14 +20,23 @@ TANH = 2  # cudnnActivationMode_t
 AVERAGE_WITHOUT_PADDING = 2  # cudnnPoolingMode_t
 NO_NAN = 0  # cudnnNanPropagation_t: do not propagate
 NOT_TRANSPOSED, TRANSPOSED = 0, 1  # cublasOperation_t
-# folder of the packages nvidia-..., beginning of the library's name, its releases' number, in the order of loading
-_LIBRARIES = (
-    ("cuda_runtime", "libcudart.so", "12"),
-    ("cuda_nvrtc", "libnvrtc.so", "12"),
-    ("cublas", "libcublasLt.so", "12"),
-    ("cublas", "libcublas.so", "12"),
-    ("cudnn", "libcudnn.so", "9"),
-)
+# release of CUDA -> folders of its packages nvidia-..., beginnings of the libraries' names, their number, in the order of loading
+_RELEASES = {
+    "12": (
+        ("cuda_runtime", "libcudart.so", "12"),
+        ("cuda_nvrtc", "libnvrtc.so", "12"),
+        ("cublas", "libcublasLt.so", "12"),
+        ("cublas", "libcublas.so", "12"),
+        ("cudnn", "libcudnn.so", "9"),
+    ),
+    "13": (
+        ("cu13", "libcudart.so", "13"),
+        ("cu13", "libnvrtc.so", "13"),
+        ("cu13", "libcublasLt.so", "13"),
+        ("cu13", "libcublas.so", "13"),
+        ("cudnn", "libcudnn.so", "9"),
+    ),
+}
 _WORDS = {"cuda": "cudaGetErrorString", "cudnn": "cudnnGetErrorString", "cublas": "cublasGetStatusString"}
 
 
@@ -53,7 +62,7 @@ class Library(object):
     """The libraries; their functions are methods under their own names, without version suffixes."""
 
     def __init__(self) -> None:
-        loaded = {beginning: _load(folder, beginning, number) for folder, beginning, number in _LIBRARIES}
+        loaded = _loaded()
         self._of = {
             "cuda": loaded["libcudart.so"],
             "cudnn": loaded["libcudnn.so"],
@@ -86,15 +95,23 @@ class Library(object):
 _VERSIONED = {"cublasCreate": "cublasCreate_v2", "cublasSgemm": "cublasSgemm_v2", "cublasSetStream": "cublasSetStream_v2"}
 
 
+def _loaded() -> Dict[str, Any]:
+    """Return the libraries of one release of CUDA by the beginnings of their names; raise CudaError where none has them all."""
+    failures = []
+    for libraries in _RELEASES.values():
+        try:
+            return {beginning: _load(folder, beginning, number) for folder, beginning, number in libraries}
+        except OSError as error:
+            failures.append(str(error))
+    raise CudaError("%s; install its package with `kernelscope env create cudnn`" % failures[0])
+
+
 def _load(folder: str, beginning: str, number: str) -> Any:
-    """Return a library of this interpreter's packages, or the one that the loader finds; raise CudaError for none."""
+    """Return a library of this interpreter's packages, or the one that the loader finds; raise OSError for none."""
     name = "%s.%s" % (beginning, number)
     places = [os.path.join(path, "nvidia", folder, "lib", name) for path in sys.path if path]
     found = [path for pattern in places for path in glob.glob(pattern)]
-    try:
-        return ctypes.CDLL(found[0] if found else name, mode=ctypes.RTLD_GLOBAL)
-    except OSError as error:
-        raise CudaError("%s; install its package with `kernelscope env create cudnn`" % error) from error
+    return ctypes.CDLL(found[0] if found else name, mode=ctypes.RTLD_GLOBAL)
 
 
 def created(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps.model import DetectedSteps
 from kernelscope.analysis.trace import Trace, conform
 
-# Formats of which a file is one step by its nature
 _SLOW, _MOST_SLOW = 2.5, 0.34  # times the usual step, and share of the steps
+_EARLIER, _LEAST = 0.2, 3  # of the first step, in work from before it; and how many steps must be left without it
+# Formats of which a file is one step by its nature
 _ONE_STEP = {"tensorflow-timeline": "one session.run"}
 
 
@@ -19,7 +21,7 @@ def find(trace: Trace) -> DetectedSteps | None:
     steps = trace.steps[~trace.steps["warmup"]]
     if len(steps):
         steps = steps.sort_values("start_ns")
-        slow = _slow_start(steps)
+        slow = _slow_start(steps) or _behind_earlier_work(trace, steps)
         tool, warmup = str(source.get("tool") or "the profiler"), int(trace.steps["warmup"].sum()) + slow
         return DetectedSteps("profiler", tool, steps.iloc[slow:], 1.0, "high", warmup)
     what = _ONE_STEP.get(str(source.get("format")))
@@ -32,6 +34,19 @@ def _slow_start(steps: pd.DataFrame) -> int:
     slow = lengths > _SLOW * float(np.median(lengths))
     count = int(np.argmin(slow)) if not slow.all() else 0
     return count if count <= len(lengths) * _MOST_SLOW else 0
+
+
+def _behind_earlier_work(trace: Trace, steps: pd.DataFrame) -> int:
+    """Return 1 where the first of these steps, in order, mostly waits for what was launched before it, and enough are left."""
+    if len(steps) <= _LEAST or "device_start_ns" not in steps:
+        return 0
+    start, end = (int(edge[0]) for edge in device_steps.bounds(steps.iloc[:1]))
+    kernels = trace.kernels
+    earlier = kernels["launch_ns"].isna() | (kernels["launch_ns"] < start)  # the recording may have begun after the launch
+    inside = kernels["step"].isna() & kernels["start_ns"].between(start, end - 1)
+    mine = kernels[(earlier & inside).fillna(False).to_numpy(bool)]
+    lasted = (mine["end_ns"] - mine["start_ns"]).groupby(mine["device"], observed=True).sum()
+    return int(len(lasted) > 0 and float(lasted.max()) > _EARLIER * (end - start))
 
 
 def _one(trace: Trace, what: str) -> DetectedSteps | None:

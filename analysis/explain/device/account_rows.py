@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, OUTSIDE
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, INTERRUPTED, OUTSIDE
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
@@ -23,8 +23,8 @@ def label(row: Any) -> str:
         return f"({OUTSIDE})"
     if row.part == COPY:
         return f"(copy {row.kind})" if row.kind != "set" else "(memory set)"
-    if row.part == COMMUNICATION:
-        return "(exposed communication)"
+    if row.part in (COMMUNICATION, INTERRUPTED):
+        return "(exposed communication)" if row.part == COMMUNICATION else "(another process has the device)"
     return "(CUDA graph)" if row.part == GRAPH else str(row.kind) if isinstance(row.kind, str) else "unknown"
 
 

@@ -41,6 +41,7 @@ def planned(place: Place) -> Iterator[Check]:
     yield Check("doctor's collectors", "this machine", partial(analyses.doctor, place=place))
     yield from power.checks(place) if place.device == "cuda" else ()
     yield from recordings.made_here(place)
+    yield Check("devices of the framework's process", "all recordings", partial(power.reported, place=place))
     if place.device != "cuda":  # not run, each with its reason
         yield from power.checks(place)
         for name in ("sums as in the file", "collectors agree", "roofline"):

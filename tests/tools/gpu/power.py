@@ -26,11 +26,10 @@ _SEEN = "import json; from kernelscope.tracer.inside import cuda_devices; print(
 
 
 def checks(place: Place) -> Iterator[Check]:
-    """NVML's fields and periods, visible devices, and the energy of one framework's run."""
+    """NVML's fields and periods, visible devices, and the energy of one framework's run; none needs a recording."""
     yield Check("NVML fields", "all GPUs", partial(fields, place=place))
     yield Check("NVML update periods", "all GPUs", partial(periods, place=place))
     yield Check("visible devices", "CUDA_VISIBLE_DEVICES", partial(visible, place=place))
-    yield Check("devices of the framework's process", "all recordings", partial(reported, place=place))
     yield Check("MIG", "all GPUs", partial(mig, place=place))
     yield Check("energy", "first framework", partial(joules, place=place), ENERGY_S)
 

@@ -20,7 +20,7 @@ def other_attention(case: DeviceCase) -> Iterator[DeviceFinding]:
     if max(counts.values()) < 0.5 or not case.same_device:
         return
     if min(counts.values()) < 0.5:
-        yield from _unfused(case, rows, max(counts.values()))
+        yield from _unfused(case, rows)
         return
     mine = rows[((rows["a_count"] < 0.5) != (rows["b_count"] < 0.5)).to_numpy(bool)]
     if mine.empty:
@@ -34,10 +34,11 @@ def other_attention(case: DeviceCase) -> Iterator[DeviceFinding]:
     )
 
 
-def _unfused(case: DeviceCase, rows: pd.DataFrame, many: float) -> Iterator[DeviceFinding]:
-    """One side computes attention in one kernel, and executes fewer softmaxes, products and small kernels for it."""
+def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
+    """One side computes attention in fused kernels, and executes fewer softmaxes, products and small kernels for it."""
     fused = "a" if float(rows["a_count"].sum()) > 0.5 else "b"
     other = "b" if fused == "a" else "a"
+    many = float(rows[f"{fused}_count"].min())  # attentions: each takes one kernel of a name, but several names for gradients
     around = case.kernels(_AROUND)
     fewer = around[(around[f"{other}_count"] - around[f"{fused}_count"] >= 0.5 * many).to_numpy(bool)]
     soft = fewer[(fewer["kind"] == "softmax").to_numpy(bool)]

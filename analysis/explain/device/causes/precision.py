@@ -11,6 +11,7 @@ from kernelscope.analysis.explain.device.case import MAIN, SIDES, DeviceCase, De
 
 _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
 _NARROW = ("f16", "bf16")
+_SINGLE = ("f32", "tf32")
 _APART = 0.3  # by which their shares of the time must differ
 _MOST = 0.5  # share of the main kernels' time that one type must have
 _AS_MANY = 0.7  # of the kernels on one side, on the other
@@ -24,7 +25,7 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Most of the computation is in another type, by other kernels."""
     main = case.kernels(MAIN)
     types = {key: _type(main, key) for key in SIDES}
-    if None in types.values() or types["a"] == types["b"] or not case.same_device:
+    if None in types.values() or types["a"] == types["b"] or not case.same_device or _kept(main):
         return
     delta = float(main["delta_ns"].sum())
     rows = case.kernels()
@@ -46,6 +47,15 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     ]
     remedy = _remedy(types, "b" if delta > 0 else "a", case)
     yield DeviceFinding("precision", title, rows["row"].tolist(), "high", sentences, remedy, structural=True)
+
+
+def _kept(main: pd.DataFrame) -> bool:
+    """Return whether one side executes most of the other's kernels, too: what it has besides is other work, not another type."""
+    shares = []
+    for key, other in (("a", "b"), ("b", "a")):
+        kept = main[f"{other}_count"] >= (1 - _APART) * main[f"{key}_count"]
+        shares.append(float(main.loc[kept, f"{key}_ns"].sum()) / max(float(main[f"{key}_ns"].sum()), 1.0))
+    return max(shares) > _MOST
 
 
 def _remedy(types: Mapping[str, str | None], slow: str, case: DeviceCase) -> str:
@@ -77,12 +87,17 @@ def partly(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _type(rows: pd.DataFrame, key: str) -> str | None:
-    """Return the type in which a side spends most of its main kernels' time; None where none is known to."""
+    """Return the type in which a side spends most of its main kernels' time; None where none is known to.
+
+    TF32 is how products of f32 are computed, beside which attention and others remain in f32: together they count as one.
+    """
     times = rows.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
     whole = float(rows[f"{key}_ns"].sum())
-    if not len(times) or not whole or float(times.max()) < _MOST * whole:
+    if not len(times) or not whole:
         return None
-    return str(times.idxmax())
+    largest = str(times.idxmax())
+    alike = [name for name in times.index if name in _SINGLE] if largest in _SINGLE else [largest]
+    return largest if float(times[alike].sum()) >= _MOST * whole else None
 
 
 def narrower(kernels: pd.DataFrame) -> str | None:
