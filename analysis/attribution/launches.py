@@ -23,6 +23,7 @@ from kernelscope.analysis.attribution.correlation import (
     enclosing,
     launched,
 )
+from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import filled, taken, translated
 from kernelscope.analysis.trace.stacks import Stacks, sorting
@@ -162,12 +163,31 @@ def _name_operators(trace: Trace) -> None:
         at = np.where(correlated, at, -1)
         for column, source in (("operator", "name"), ("layer", "layer"), ("phase", "phase")):
             kernels[column] = filled(kernels[column], _at(operators[source], at))
+        _name_layouts(kernels, operators, at)
         has = kernels["layer"].notna() & kernels["attribution"].isna()
         if has.any():
             kernels["attribution"] = filled(kernels["attribution"], _at(operators["attribution"], np.where(has, at, -1)))
     named = operator_of_range(trace.ranges["name"])
     if named is not None:
         kernels["operator"] = filled(kernels["operator"], _at(named, kernels["range_id"].to_numpy(np.int64, na_value=-1)))
+
+
+def _name_layouts(kernels: pd.DataFrame, operators: pd.DataFrame, at: Int) -> None:
+    """Say of kernels whose operator only copies to another order of dimensions that they change the layout, in place.
+
+    at: each kernel's operator, -1 for none.
+    """
+    copying = (operators["name"] == "aten::copy_").to_numpy(bool) & operators["strides"].notna().to_numpy(bool)
+    if not copying.any():
+        return
+    names = ("shapes", "strides", "types")
+    place, distinct = pd.factorize(pd.MultiIndex.from_frame(operators.loc[copying, list(names)].astype("string").fillna("")))
+    changing = [aten.changes_layout(shapes, strides) and not aten.converts(types) for shapes, strides, types in distinct]
+    changes = np.zeros(len(operators) + 1, dtype=bool)  # the last one is for index -1
+    changes[np.flatnonzero(copying)] = np.array(changing, dtype=bool)[place]
+    if changes.any():
+        said = pd.Categorical.from_codes(np.where(changes[at], 0, -1), categories=pd.Index(["layout"]))
+        kernels["kind"] = filled(kernels["kind"], pd.Series(said, index=kernels.index))
 
 
 def operator_of_range(names: pd.Series) -> pd.Series | None:

@@ -97,6 +97,17 @@ def converts(types: str) -> bool:
     return len(known) > 1 and known[0] != known[1]
 
 
+def changes_layout(shapes: str, strides: str) -> bool:
+    """Return whether an operator's first two tensors, of one shape, lie in memory in another order of their dimensions."""
+    sizes = _tensor_shapes(shapes)[:2]
+    steps = _tensor_shapes(strides)[:2]
+    if len(sizes) < 2 or sizes[0] != sizes[1] or any(len(one) != len(sizes[0]) for one in steps) or len(steps) < 2:
+        return False
+    told = [place for place, size in enumerate(sizes[0]) if size > 1]
+    order = [sorted(told, key=lambda place, one=one: -one[place]) for one in steps]  # type: ignore[misc]
+    return len(told) > 1 and all(0 not in [one[place] for place in told] for one in steps) and order[0] != order[1]
+
+
 def _tensor_shapes(text: str) -> list[list[int]]:
     """Return one list of sizes an input, empty for what is no tensor (scalars, lists of tensors)."""
     result = []

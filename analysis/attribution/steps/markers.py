@@ -10,7 +10,8 @@ from kernelscope.analysis.attribution.steps.model import DetectedSteps
 from kernelscope.analysis.trace import Trace, conform
 
 _SLOW, _MOST_SLOW = 2.5, 0.34  # times the usual step, and share of the steps
-_EARLIER, _LEAST = 0.2, 3  # of the first step, in work from before it; and how many steps must be left without it
+# of the first step, in work from before it; times the usual step that it then takes; and how many steps must be left without it
+_EARLIER, _LONGER, _LEAST = 0.2, 1.5, 3
 # Formats of which a file is one step by its nature
 _ONE_STEP = {"tensorflow-timeline": "one session.run"}
 
@@ -37,10 +38,13 @@ def _slow_start(steps: pd.DataFrame) -> int:
 
 
 def _behind_earlier_work(trace: Trace, steps: pd.DataFrame) -> int:
-    """Return 1 where the first of these steps, in order, mostly waits for what was launched before it, and enough are left."""
+    """Return 1 where the first of these steps, in order, is longer by what was launched before it, and enough are left."""
     if len(steps) <= _LEAST or "device_start_ns" not in steps:
         return 0
-    start, end = (int(edge[0]) for edge in device_steps.bounds(steps.iloc[:1]))
+    starts, ends = device_steps.bounds(steps)
+    start, end = int(starts[0]), int(ends[0])
+    if end - start < _LONGER * float(np.median((ends - starts)[1:])):
+        return 0
     kernels = trace.kernels
     earlier = kernels["launch_ns"].isna() | (kernels["launch_ns"] < start)  # the recording may have begun after the launch
     inside = kernels["step"].isna() & kernels["start_ns"].between(start, end - 1)

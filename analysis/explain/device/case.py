@@ -50,6 +50,7 @@ class DeviceFinding:
     """A cause with the rows that it accounts for: what is different, what shows it, what to do. confidence: high, medium, low.
 
     structural: its rows replace each other, so that they belong together even where they cost the same and there is no cause.
+    follows: it is no cause of its own, but follows from others, which come first.
     """
 
     cause: str
@@ -59,6 +60,7 @@ class DeviceFinding:
     evidence: list[str]
     remedy: str
     structural: bool = False
+    follows: bool = False
 
 
 @dataclass

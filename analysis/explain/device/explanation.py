@@ -14,9 +14,9 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
-from kernelscope.analysis.explain.device import account_rows, alignment, causes, compiled, words
+from kernelscope.analysis.explain.device import account_rows, alignment, causes, compiled, host_pace, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding, case_of, reach
+from kernelscope.analysis.explain.device.case import MAIN, PACE, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
 from kernelscope.analysis.trace import Trace
@@ -94,7 +94,7 @@ def _settled(case: DeviceCase) -> list[DeviceFinding]:
             result += [finding] if stands_out else []
             if stands_out or finding.structural:
                 case.taken |= set(finding.rows)
-    return sorted(result, key=lambda finding: -abs(_explains(case, finding)))
+    return sorted(result, key=lambda finding: (finding.follows, -abs(_explains(case, finding))))
 
 
 def _explains(case: DeviceCase, finding: DeviceFinding) -> int:
@@ -236,6 +236,9 @@ def _too_little(case: DeviceCase) -> str:
     rows = case.rows[labels == largest]
     delta, off = float(rows["delta_ns"].sum()), case.reach_ns(rows)
     what = f"{largest} {delta / 1e6:+.3g} ms"
+    pace = host_pace.same_calls(case) if bool(rows["cause"].isin(PACE).any()) else None
+    if pace is not None:
+        return f"what differs most is idle time for the host ({what}): {pace.sentence(case)}"
     if off is not None and abs(delta) <= off:
         return f"what differs most ({what}) varies as much from step to step (95%: {words.ms(off)})"
     return f"what differs most ({what}) differs by no more than two runs of one program can"
@@ -277,6 +280,7 @@ def _devices(case: DeviceCase) -> str | None:
 
 def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
     """Return a sentence where what gets faster and what gets slower hide one another; None where they do not."""
+    findings = [finding for finding in findings if not finding.follows]
     moves = [_explains(case, finding) for finding in findings]
     up, down = sum(ns for ns in moves if ns > 0), sum(ns for ns in moves if ns < 0)
     if min(up, -down) < _OPPOSED * max(up, -down) or not up:

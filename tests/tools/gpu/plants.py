@@ -351,7 +351,7 @@ def main():
                 )
             except Exception as error:
                 failures += 1
-                print("%-22s failed: %s: %s" % (name, type(error).__name__, str(error).splitlines()[:1]), flush=True)
+                print(f"{name:22} failed: {type(error).__name__}: {str(error).splitlines()[:1]}", flush=True)
                 continue
             row = {"pair": name, "control": int(words is None), "cause_keywords": words or "", "cause_ms": round(b[0] - a[0], 3)}
             row.update(step_ms_a=round(a[0], 3), step_ms_b=round(b[0], 3), plain_ms_a=round(a[1], 3), plain_ms_b=round(b[1], 3))
@@ -359,10 +359,8 @@ def main():
             rows.writerow(row)
             file.flush()
             took = time.perf_counter() - started
-            print(
-                "%-22s plain %8.3f -> %8.3f ms, recorded %8.3f -> %8.3f ms (%.1f s)" % (name, a[1], b[1], a[0], b[0], took),
-                flush=True,
-            )
+            plain, recorded = (f"{one:8.3f} -> {other:8.3f} ms" for one, other in ((a[1], b[1]), (a[0], b[0])))
+            print(f"{name:22} plain {plain}, recorded {recorded} ({took:.1f} s)", flush=True)
     if neighbour:
         neighbour.end()
     return 1 if failures else 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device import compiled, words
+from kernelscope.analysis.explain.device import compiled, host_pace, words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 
 _OPTIMIZER = re.compile(r"(?i)multi_tensor|fused_?(?:adam|sgd|lamb|adagrad)|foreach|FusedOptimizer|distributed_adam")
@@ -48,13 +48,16 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
         *words.both(case, mine),
         *compiled.sentences(case),
     ]
+    idle = host_pace.of_launches(case, mine)
+    sentences += host_pace.waits(case, idle)
+    mine = pd.concat([mine, idle])
     remedy = compiled.remedy(case, many) or "torch.compile the model"
     remedy = "torch.optim with fused=True or foreach=True" if optimizer else remedy
     yield DeviceFinding("fusion", title, mine["row"].tolist(), "high", sentences, remedy, structural=True)
 
 
 def _plain(name: str) -> str:
-    return name.removeprefix("void ").split("(", 1)[0]
+    return name.removeprefix("void ").replace("(anonymous namespace)::", "").split("(", 1)[0]
 
 
 def _differs(rows: pd.DataFrame, few: str, many: str) -> pd.Series[bool]:

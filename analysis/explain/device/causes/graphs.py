@@ -1,14 +1,19 @@
-"""CUDA graphs whose kernels were not recorded, against kernels that were."""
+"""CUDA graphs whose kernels were not recorded, and CUDA graphs against kernels that are launched one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import GRAPH
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.compiled import in_steps
+from kernelscope.analysis.explain.device.side import DeviceSide
+
+_MANY = 5  # times as many launches without graphs
 
 
 def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -37,4 +42,39 @@ def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
         "to compare kernel by kernel, record with nsys profile --cuda-graph-trace=node", structural=True)  # fmt: skip
 
 
-RULES = (opaque,)
+def replayed(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """One side launches CUDA graphs, whose kernels were recorded, the other kernel by kernel: its device waits for that."""
+    launches = {key: _launches(case.side(key)) for key in SIDES}
+    idle = case.idle(PACE)
+    slow, slower, fast, faster = words.slower(case, idle)
+    graphs, single = launches[fast].graphs, launches[slow].kernels
+    if launches[slow].graphs > 0.5 or graphs < 0.5 or single < _MANY * max(launches[fast].kernels + graphs, 1):
+        return
+    title = (
+        f"CUDA graphs: {faster} launches {words.count(graphs)} graph{'s' * (graphs > 1)} {case.per}, {slower} "
+        f"{words.count(single)} kernels one by one; the device waits for the host: {words.of_rows(case, idle)}"
+    )
+    sentences = [
+        f"{case.side(key).name} launches {words.count(one.graphs)} graphs and {words.count(one.kernels)} kernels {case.per}."
+        for key, one in launches.items()
+    ]
+    remedy = "torch.cuda.graph or torch.compile(mode='reduce-overhead'), as the other side does"
+    yield DeviceFinding("CUDA graphs", title, idle["row"].tolist(), "high", sentences, remedy)
+
+
+@dataclass(frozen=True)
+class _Launches:
+    """How often per step the host launches graphs, and kernels one by one."""
+
+    graphs: float
+    kernels: float
+
+
+def _launches(side: DeviceSide) -> _Launches:
+    calls = side.trace.calls
+    names = calls.loc[in_steps(calls, side.trace).to_numpy(bool), "name"].astype("string")
+    steps = max(len(side.account.lengths), 1)
+    return _Launches(*(float(names.str.contains(pattern).sum()) / steps for pattern in ("GraphLaunch", "LaunchKernel")))
+
+
+RULES = (opaque, replayed)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.accounting.device_account import IDLE
-from kernelscope.analysis.explain.device import compiled, host_functions, words
+from kernelscope.analysis.explain.device import compiled, host_functions, host_pace, words
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.compiled import in_steps
 
@@ -19,6 +19,8 @@ _READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::i
 _MORE_WAITS = 0.9  # a step
 _MOSTLY = 0.5  # share of the idle time that must begin while the host waits
 _AS_MANY = 0.02  # share by which numbers of kernels are the same
+_OPENING = ", before the step's first operator, where input is made ready"
+_FOLLOWS = "nothing: it follows from the longer work of the device"
 _OWN_WORK = "see what the program does between launches: its stacks (with_stack=True of torch.profiler), or ranges of its own"
 _THAT_CODE = "make these functions quicker, or run them ahead of the step: on other threads or processes, or on the device"
 _SYNCHRONISE = {
@@ -130,6 +132,11 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles while the host gets its next work ready."""
     rows = case.idle(PACE)
     slow, slower, _, faster = words.slower(case, rows)
+    if _follows(case, rows):
+        less = _longer(case, rows, slower, faster)
+        title = f"the device waits less for the host in {faster}, where its own work takes longer{less}"
+        yield DeviceFinding("less waiting for the host", title, _ids(rows), "medium", [_busy(case)], _FOLLOWS, follows=True)
+        return
     launches = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in ("a", "b")}
     functions = host_functions.sentences(case, float(rows["delta_ns"].sum()))
     sentences = [
@@ -141,16 +148,32 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
     ]
     sentences += compiled.sentences(case)
     alone = _launches_nothing(rows, launches)
+    if not alone and not _mostly(rows) and host_pace.same_calls(case) is not None:
+        return  # the host does the same at another pace
+    delta = float(rows["delta_ns"].sum())
+    early = host_pace.before_operators(case)
+    opening = alone and early * delta > 0 and abs(early) > _MOSTLY * abs(delta)
+    if opening:
+        when = "before the step's first operator, where programs make their input ready"
+        sentences.append(f"{words.ms(abs(early))} of it {case.per} is {when}.")
     if alone:
         sentences.append("As many kernels are launched on both sides, and most of the difference is time in which none is.")
     yield DeviceFinding(
         "host-bound",
-        f"host-bound: the device idles for the host's own work{_longer(case, rows, slower, faster)}{_mostly(rows)}",
+        f"host-bound: the device idles for the host's own work{_OPENING if opening else ''}"
+        f"{_longer(case, rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
         "medium" if case.few or alone else "high",
         sentences,
         compiled.remedy(case, slow) or (_THAT_CODE if functions else _OWN_WORK if alone else _of(case, slow, _LAUNCHES)),
     )
+
+
+def _follows(case: DeviceCase, rows: pd.DataFrame) -> bool:
+    """Return whether the device idles less where its step is longer, because it is busy longer: that is no gain of its own."""
+    idle, busy = float(rows["delta_ns"].sum()), case.b.account.busy_ns - case.a.account.busy_ns
+    step = case.b.account.step_ns - case.a.account.step_ns
+    return idle * step < 0 and busy * step > 0 and abs(busy) >= abs(idle)
 
 
 def _launches_nothing(rows: pd.DataFrame, launches: dict[str, float]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import host_pace, words
 from kernelscope.analysis.explain.device.case import MAIN, SIDES, DeviceCase, DeviceFinding
 
 _REMEDY = "checkpoint fewer layers where memory allows, or none (torch.utils.checkpoint)"
@@ -35,9 +35,10 @@ def forward_again(case: DeviceCase) -> Iterator[DeviceFinding]:
             f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} of them {case.per}"
             f" in {case.a.name}, {counts['b']} in {case.b.name}; gradients as many)"
         )
-        yield DeviceFinding(
-            "recomputation", title, again["row"].tolist(), "high", words.both(case, again), _REMEDY, structural=True
-        )
+        idle = host_pace.of_launches(case, again)
+        taken = [*again["row"], *idle["row"]]
+        sentences = [*host_pace.waits(case, idle), *words.both(case, again)]
+        yield DeviceFinding("recomputation", title, taken, "high", sentences, _REMEDY, structural=True)
         return
 
 
