@@ -9,12 +9,12 @@ from pathlib import Path
 
 from outcomes import Check, Findings, NotRun
 from place import INFERENCE_ONLY, KERNELSCOPE, Place
-from recordings import COVERED
 
 from kernelscope.analysis.device.ceilings import REFUSED
 from kernelscope.tracer.outside import collectors
 
 COMPARE_S = 600.0
+OF_SMALL = 0.75  # of the step, in known layers or named parts: the step of a small network on a GPU is mostly the host's
 
 
 def doctor(found: Findings, place: Place) -> None:
@@ -114,4 +114,4 @@ def compared(found: Findings, place: Place) -> None:
     for key in ("a", "b"):
         side = result[key]
         found.measured[side["name"]] = {name: side[name] for name in ("version", "step_ns", "coverage")}
-        found.expect(side["coverage"] >= COVERED, f"{side['name']}: coverage {side['coverage']:.1%}")
+        found.expect(side["coverage"] >= OF_SMALL, f"{side['name']}: coverage {side['coverage']:.1%}")
