@@ -12,7 +12,7 @@ kernel's operator: tf_op for TensorFlow, name for JAX, and the launch's grid, bl
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from kernelscope.analysis.files.protobuf_columns import varint
 from kernelscope.analysis.formats import scopes
 from kernelscope.analysis.formats.holders import holders
 from kernelscope.analysis.formats.xplane import devices as xplane_devices
+from kernelscope.analysis.formats.xplane import kernel_operators
 from kernelscope.analysis.formats.xplane import steps as xplane_steps
 from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.trace import Trace, conform, thread_names
@@ -33,11 +34,11 @@ from kernelscope.analysis.trace.categories import joined
 
 INTEGERS = (
     "correlation_id", "device_id", "step_num", "cuda_graph_exec_id", "cuda_graph_id", "bytes_accessed", "allocation_bytes",
-    "bytes_allocated", "bytes_reserved",
+    "bytes_allocated", "bytes_reserved", *kernel_operators.INTEGERS,
 )  # fmt: skip
 TEXTS = (
     "kernel_details", "memcpy_details", "Memset_details", "memalloc_details", "MemFree_details", "MemoryResidency_details",
-    "tf_op", "name", "hlo_op", "hlo_category", "allocator_name",
+    "tf_op", "name", "hlo_op", "hlo_category", "allocator_name", *kernel_operators.TEXTS,
 )  # fmt: skip
 _PLANE_NAME = re.compile(rb"/(?:host|device|virtualdevice):|Task Environment|#Chip|Host CPUs|Syscalls")
 _SILENT_HOSTS = ("/host:metadata", "/host:tfstreamz", "/host:__ScopeRangeCallStack__")
@@ -97,7 +98,14 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Read an XSpace file; raises EvidenceError when it cannot be read or is none."""
-    return of_space(xplane.read_planes(path, INTEGERS, TEXTS))
+    space = xplane.read_planes(path, INTEGERS, TEXTS)
+    missing = [plane.name.startswith("/device:GPU") and kernel_operators.are_missing(plane) for plane in space.planes]
+    if any(missing):
+        contents = xplane.read_programs(path)
+        planes = zip(space.planes, missing, strict=True)
+        added = [kernel_operators.added(plane, contents, str(path)) if lacks else plane for plane, lacks in planes]
+        space = replace(space, planes=added)
+    return of_space(space)
 
 
 def of_space(space: xplane.Space) -> Trace:
