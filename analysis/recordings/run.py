@@ -94,6 +94,7 @@ class Run:
         for data in self.passes("check"):
             if (data.folder / "check.json").is_file():
                 stated = {name: data.report.get(name, {}) for name in ("settings", "versions")}
+                stated["options"] = {name: self.record.get("options", {}).get(name) for name in ("precision", "device")}
                 return {**read_object(data.folder / "check.json"), **stated}
         return None
 

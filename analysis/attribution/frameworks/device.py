@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.attribution import launches
-from kernelscope.analysis.attribution.frameworks import Context, Evidence, collected
+from kernelscope.analysis.attribution.frameworks import Context, Evidence, collected, xla_names
 from kernelscope.analysis.attribution.frameworks.owners import Owners
 from kernelscope.analysis.attribution.frameworks.tensorflow_names import GraphNames, RecordedNames, names_of
 from kernelscope.analysis.errors import EvidenceError
@@ -51,6 +51,7 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         launches.relate(trace)
         operators = conform("operators", evidence.operators)
         _attribute(trace, operators, names_of(folder, context))
+        _name_by_layers(trace.kernels, (context.network or {}).get("layers", []))
         kernels = [_inside(trace.kernels, context), _of_libraries(evidence.kernels)]
         evidence = replace(evidence, operators=operators, kernels=pd.concat(kernels, ignore_index=True))
     elif on_device and (trace.calls["api"] != "os").any():
@@ -118,6 +119,15 @@ def _name_layers(kernels: pd.DataFrame, names: GraphNames | RecordedNames) -> No
         values = np.array([getattr(one, column) if one is not None else None for one in result], dtype=object)
         resolved = pd.Series(values.take(codes), dtype="string").astype("category")
         kernels[column] = resolved if known is None else filled(known, resolved)
+
+
+def _name_by_layers(kernels: pd.DataFrame, layers: list[dict[str, Any]]) -> None:
+    """Give what XLA compiled the kind of its layer, in place: a normalisation is that, by whatever reductions it is computed."""
+    of_layer = {str(layer["name"]): kind for layer in layers if (kind := xla_names.OF_LAYER.get(str(layer["type"])))}
+    kinds = kernels["layer"].astype("string").map(of_layer)
+    mine = (kernels["library"] == "xla") & kernels["kind"].isin(xla_names.ARITHMETIC) & kinds.notna()
+    if mine.any():
+        kernels["kind"] = kernels["kind"].astype("string").mask(mine, kinds).astype("category")
 
 
 def _describe(trace: Trace, operators: pd.DataFrame, row: Int) -> None:

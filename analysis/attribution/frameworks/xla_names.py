@@ -47,8 +47,8 @@ _KINDS = (
     (("transpose", "reverse"), "layout"),
     (("copy", "broadcast", "concatenate", "pad", "slice", "dynamic-slice", "dynamic-update-slice", "iota"), "copy"),
 )
-# type of a layer -> kind of its arithmetic, forward and backward
-_OF_LAYER = {
+# type of a layer -> kind of its arithmetic, forward and backward, and kinds of which that is told
+OF_LAYER = {
     "pooling_max": "pooling",
     "pooling_average": "pooling",
     "pooling_global": "pooling",
@@ -61,6 +61,7 @@ _OF_LAYER = {
     "attention": "softmax",
     "loss": "softmax",
 }
+ARITHMETIC = ("elementwise", "reduction", "embedding")
 # sign in an operation's name -> kind of its arithmetic, where the types of layers are not known
 _ACTIVATIONS = "relu6?|leaky_relu|elu|selu|celu|gelu|silu|swish|sigmoid|softplus|hard_sigmoid|hard_swish|hard_tanh|mish"
 _BY_NAME = (
@@ -235,17 +236,17 @@ class ProgramNames:
             return "gemm"
         kind = next((kind for wanted, kind in _KINDS if opcodes & set(wanted)), None)
         of_layer = self._kind_of_layer(instruction, layer)
-        if of_layer and kind in ("elementwise", "reduction", "embedding"):
+        if of_layer and kind in ARITHMETIC:
             return of_layer
         return kind or classify.operator_kind(_type(instruction), phase)
 
     def _kind_of_layer(self, instruction: Instruction, layer: str | None) -> str | None:
         """Return the kind of arithmetic that a layer of this type does; without types, what the operation's name says."""
         if layer in self._layers:
-            return _OF_LAYER.get(str(self._layers[layer]["type"]))
+            return OF_LAYER.get(str(self._layers[layer]["type"]))
         if self._places is None:
             return None
-        return next((kind for sign, kind in _BY_NAME if sign.search(instruction.op_name)), _OF_LAYER.get(str(layer)))
+        return next((kind for sign, kind in _BY_NAME if sign.search(instruction.op_name)), OF_LAYER.get(str(layer)))
 
     def _convolution(self, instruction: Instruction, layer: str | None, phase: str | None) -> str:
         """Return which of a convolution's three passes it is: the weights' gradient has the weights' size."""

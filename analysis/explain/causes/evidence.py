@@ -191,7 +191,8 @@ def chained(case: Case, group: RowGroup) -> tuple[str, str] | None:
     """Return (the side that computes a group by a chain of small kernels, the other); None where neither does, or with reason.
 
     An activation may be two kernels on one side and one on the other without anybody having written it out by hand: a chain has
-    CHAIN more, and half as many again.
+    CHAIN more, and half as many again. Nor is it one to be blamed where the other side takes longer for all of the layer, by a
+    kernel of another kind: compilers make chains out of normalisations, and gain by that.
     """
     if types_differ(case, group) or unrolled(group) is not None or again(case, group) or group.phase == "optimizer":
         return None
@@ -201,7 +202,10 @@ def chained(case: Case, group: RowGroup) -> tuple[str, str] | None:
     few, many = sorted((a, b))
     if many - few < CHAIN or many < 1.5 * few:
         return None
-    return ("b", "a") if b > a else ("a", "b")
+    chain, other = ("b", "a") if b > a else ("a", "b")
+    if set(group.computing(other)) - set(SMALL) and group.time_ns(chain) < group.time_ns(other):
+        return None
+    return chain, other
 
 
 def alike(case: Case) -> set[str]:

@@ -42,7 +42,7 @@ def same_calls(case: DeviceCase) -> SamePace | None:
     if not case.same_device:
         return None
     a, b = (_calls(case.side(key)) for key in SIDES)
-    both = a.join(b, how="outer", lsuffix="_a", rsuffix="_b").fillna(0.0)
+    both = a.add_suffix("_a").join(b.add_suffix("_b"), how="outer").fillna(0.0)
     least, most = both[["count_a", "count_b"]].min(axis=1), both[["count_a", "count_b"]].max(axis=1)
     if not float(most.sum()) or float(least.sum()) < _SAME * float(most.sum()):
         return None

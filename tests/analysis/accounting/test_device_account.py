@@ -51,9 +51,9 @@ def test_a_copy_that_overlaps_a_kernel_in_part_is_exposed_for_the_rest():
 
 
 def test_work_outside_of_steps_is_counted_there():
-    done = assert_adds_up(made(Kernel("k", 1000), Wait(), before=[Kernel("warm", 400)] * 3, after=[Copy(70)]))
+    done = assert_adds_up(made(Kernel("k", 1000), Wait(), before=[Kernel("warm", 60)] * 3, after=[Copy(70)]))
     outside = done.outside.set_index("part")
-    assert outside.loc[COMPUTE, ["count", "duration_ns"]].tolist() == [3, 1_200_000]
+    assert outside.loc[COMPUTE, ["count", "duration_ns"]].tolist() == [3, 180_000]
     assert outside.loc[COPY, ["count", "duration_ns"]].tolist() == [1, 70_000]
     assert not done.rows["name"].isin(["warm"]).any()
 
