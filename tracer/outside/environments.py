@@ -215,7 +215,7 @@ def _path_of(python: str) -> str:
 
 
 def _given(framework: str, python: str) -> Environment:
-    recipe = recipes.recipe(framework, "cpu")
+    recipe = recipes.recipe(framework, recipes.variants(framework)[0])
     path = Path(_path_of(python))
     variables = _borrowed_variables(recipe)
     result = probe(path, recipe.imports, {**variables, **recipe.variables})

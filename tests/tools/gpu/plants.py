@@ -1,7 +1,7 @@
 """Plant known causes in PyTorch programs on a GPU, and record each pair with PyTorch's profiler, in one process and few minutes.
 
     python tests/tools/gpu/plants.py FOLDER [--only NAME]...      # with an interpreter that has torch; kernelscope is not needed
-    python tests/tools/pairs/run.py --corpus FOLDER               # anywhere: explains the pairs, and judges what is said
+    python tests/tools/pairs/run.py FOLDER                        # anywhere: explains the pairs, and judges what is said
 
 FOLDER gets `truth.csv`, as tests/tools/pairs/judging.py reads it, and for each plant a folder with `a.pt.trace.json.gz` and
 `b.pt.trace.json.gz`. The truth's steps are those of the recorded loop by the host's clock; `plain_ms_a` and `plain_ms_b` are the
@@ -25,35 +25,36 @@ from torch.utils.checkpoint import checkpoint
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
-WINDOWS, WINDOW_STEPS = 5, 10
+WINDOWS, WINDOW_STEPS = 3, 10
 RECORDED = 5
 COLUMNS = ("pair", "step_ms_a", "step_ms_b", "cause_ms", "cause_keywords", "control", "plain_ms_a", "plain_ms_b", "spread_ms")
 
 # name -> options of A, what B changes, words of which each must be said, and whether nothing may be said
 PLANTS = {
     "precision": ({"model": "gpt"}, {"precision": "float32"}, "precision"),
-    "tf32-off": ({"model": "gpt", "precision": "float32"}, {"tf32": False}, "precision"),
+    "tf32-off": ({"model": "gpt", "precision": "float32", "batch": 8}, {"tf32": False}, "precision"),
     "channels-last-copies": ({"model": "resnet"}, {"layout": "mixed"}, "layout"),
-    "item-each-layer": ({"model": "gpt", "batch": 2}, {"item": True}, "wait"),
+    "item-each-layer": ({"model": "gpt", "batch": 10}, {"item": True}, "synchronisation"),
+    "waits-each-layer": ({"model": "gpt", "batch": 10}, {"wait": True}, "synchronisation"),
     "pageable-copies": ({"model": "resnet", "host_data": "pinned"}, {"host_data": "pageable"}, "pageable"),
-    "optimizer-loop": ({"model": "gpt", "batch": 2}, {"optimizer": "loop"}, "optimizer"),
-    "graph-to-eager": ({"model": "mlp", "graph": True}, {"graph": False}, "launch"),
+    "optimizer-loop": ({"model": "gpt", "batch": 8}, {"optimizer": "loop"}, "optimizer"),
+    "graph-to-eager": ({"model": "mlp", "graph": True}, {"graph": False}, "graph"),
     "unfused-gelu": ({"model": "gpt"}, {"gelu": "chain"}, "elementwise"),
     "math-attention": ({"model": "gpt"}, {"attention": "math"}, "attention"),
     "recomputation": ({"model": "gpt"}, {"recompute": True}, "recomputation"),
     "slow-loader": ({"model": "resnet"}, {"loader_ms": 15}, "input"),
-    "other-process": ({"model": "gpt"}, {"neighbour": True}, ""),
-    "larger-batch": ({"model": "gpt"}, {"batch": 12}, "batch"),
-    "copies-of-activations": ({"model": "gpt"}, {"clones": True}, "copies"),
+    "other-process": ({"model": "gpt"}, {"neighbour": True}, "another process"),
+    "larger-batch": ({"model": "gpt"}, {"batch": 36}, "batch"),
+    "copies-of-activations": ({"model": "gpt"}, {"clones": 16}, "copies"),
     "control-gpt": ({"model": "gpt"}, {}, None),
     "control-resnet": ({"model": "resnet"}, {}, None),
     "control-mlp": ({"model": "mlp"}, {}, None),
     "control-names": ({"model": "gpt"}, {"renamed": True}, None),
 }
 DEFAULTS = {
-    "model": "gpt", "precision": "bfloat16", "tf32": True, "layout": "channels_last", "item": False, "host_data": None,
-    "optimizer": "fused", "graph": False, "gelu": "fused", "attention": "flash", "recompute": False, "loader_ms": 0,
-    "neighbour": False, "batch": 8, "clones": False, "renamed": False,
+    "model": "gpt", "precision": "bfloat16", "tf32": True, "layout": "channels_last", "item": False, "wait": False,
+    "host_data": None, "optimizer": "fused", "graph": False, "gelu": "fused", "attention": "flash", "recompute": False,
+    "loader_ms": 0, "neighbour": False, "batch": 24, "clones": 0, "renamed": False,
 }  # fmt: skip
 
 
@@ -86,9 +87,11 @@ class Block(nn.Module):
     def forward(self, x):
         """Return the layer's output."""
         x = x + self.attend(self.norm1(x))
-        if self.options["clones"]:
-            x = x.clone().contiguous().clone()
+        for _ in range(self.options["clones"]):
+            x = x.clone()
         x = x + self.down(self.activate(self.up(self.norm2(x))))
+        if self.options["wait"]:
+            wait()
         if self.options["item"]:
             self.seen = x.detach().float().abs().mean().item()
         return x
