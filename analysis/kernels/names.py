@@ -158,6 +158,8 @@ def _says_more(by_name: str, by_operator: str) -> bool:
         return False
     if by_name == "copy":
         return by_operator not in ("cast", "layout")
+    if by_name == "gemm" and by_operator in _MOVES:
+        return True  # a compiler names what it fused after the last operator
     return by_name in _MOVES or (by_operator == "attention" and by_name in ("softmax", "random"))
 
 

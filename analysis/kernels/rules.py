@@ -253,7 +253,7 @@ _CUDNN = (
     Rule(r"cudnn_\w*stridedB_splitK|cudnn_\w*_splitK_stridedB",
          "cudnn", _WEIGHT, "implicit gemm", "volta_scudnn_128x64_stridedB_splitK_xregs_large_nn_v1"),
     Rule(r"cudnn_\w*stridedB", "cudnn", _DATA, "implicit gemm", "volta_scudnn_128x64_stridedB_interior_nn_v1"),
-    Rule(r"implicit_(?:pre)?conv|precomputed_convolve|cudnn_convolve|implicit_convolve",
+    Rule(r"implicit_(?:pre)?conv|precomputed_convolve|cudnn_convolve|implicit_convolve|convolve_common_engine",
          "cudnn", _FORWARD, "implicit gemm",
          "void implicit_convolve_sgemm<float, float, 128, 5, 5, 3, 3, 3, 1, false, true, true>(int, …"),
     Rule(r"explicit_convolve",

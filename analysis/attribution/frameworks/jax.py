@@ -47,7 +47,8 @@ def read(folder: Path, context: Context) -> Evidence:
     _place_in_ranges(table, context)
     unknown = table["layer"].isna() & ~table["phase"].isin(["optimizer", "data"])
     diagnostics["operations of unknown layer"] = int(unknown.sum())
-    missing = {} if len(table) or diagnostics["operations outside of steps"] else {"operations": _NO_OPERATIONS}
+    known = len(table) or diagnostics["operations outside of steps"] or context.device != "cpu"
+    missing = {} if known else {"operations": _NO_OPERATIONS}
     operators = conform("operators", table.assign(name=table["type"]))
     info = {"threads": thread_names.of_lines(table), **_coverage_of(table, context)}
     return Evidence(operators, computing(table), diagnostics, info=info, unavailable=missing)

@@ -29,6 +29,7 @@ INTEGERS, TEXTS = ("program_id",), ("hlo_module",)  # the statistics that this n
 _BUFFER = re.compile(r"^command_buffer(?:_|$)")
 _NAMELESS = re.compile(r"^(?:XlaModule|Thunk)?:?$")
 _PLAIN = re.compile(r"\b(?:transpose|jvp|vmap)\(|\)")
+_COPY, _COPIES = "copy", re.compile(r"^(?:memcpy\d+(?:_\w+)?|MemcpyD2D)$")  # an instruction, and how the device does it
 _UNSPOKEN = re.compile(r"[^0-9A-Za-z_]")
 _FURTHEST = 40  # instructions that are looked at for the nearest one in a scope
 
@@ -130,8 +131,16 @@ def _shared(names: pd.Series, program: Program) -> pd.Series:
             key = _fingerprint(program, instruction)
             alike.setdefault(key, []).append(instruction)
             key_of[_UNSPOKEN.sub("_", instruction.name)] = key
+        elif instruction.opcode == _COPY:
+            alike.setdefault(_COPY, []).append(instruction)
     numbers = {key: number for number, key in enumerate(alike)}
-    known = translated(names.astype("category"), lambda text: str(numbers[key_of[text]]) if text in key_of else None)
+    copies = numbers.get(_COPY)
+
+    def number_of(text: str) -> str | None:
+        number = numbers[key_of[text]] if text in key_of else copies if _COPIES.match(text) else None
+        return None if number is None else str(number)
+
+    known = translated(names.astype("category"), number_of)
     group = known.astype("string").astype("Int64").dropna().astype("int64")
     members = list(alike.values())
     size = np.array([len(one) for one in members], dtype=np.int64)

@@ -68,6 +68,8 @@ _COPY_OPERATIONS = tuple(
         ("h(?:ost)?", "h", "host to host"),
     )
 )
+# what the driver copies with in CUDA graphs, of which CUPTI itself tells as copies
+_COPY_KERNEL = r"^memcpy\d+(?:_\w+)?$"
 _LISTED = 16  # devices without events that are named
 _NAMED = 4  # planes of unknown devices that are
 _HOST_MEMORY = "S(5)"  # how XLA's shapes mark memory of the host
@@ -272,7 +274,7 @@ def _gpu(events: pd.DataFrame, tables: Tables, diagnostics: dict[str, int]) -> N
     is_set = has["Memset_details"] | _matching(work["name"], "(?i)^Memset$")
     unified = _matching(work["name"], "^UnifiedMemory")
     is_copy = has["memcpy_details"] | _matching(work["name"], r"(?i)^Memcpy|^MEMORY_COPY|^Copy\w+To\w+$") | is_set | unified
-    is_copy &= ~has["kernel_details"]
+    is_copy &= ~has["kernel_details"] | _matching(work["name"], _COPY_KERNEL)
     is_memory = has["memalloc_details"] | has["MemFree_details"]
     is_graph = work["stat_cuda_graph_exec_id"].notna().to_numpy(dtype=bool) & ~has["kernel_details"] & ~is_copy
     other = has["MemoryResidency_details"] | (_matching(work["name"], _NO_WORK) & ~has["kernel_details"])
@@ -330,6 +332,7 @@ def _copies(events: pd.DataFrame, is_set: Flags, unified: Flags) -> pd.DataFrame
     operation = np.full(len(events), "other", dtype=object)
     for pattern, name in _COPY_OPERATIONS:
         operation[_matching(events["name"], pattern)] = name
+    operation[_matching(events["name"], _COPY_KERNEL)] = "device to device"
     operation[unified], operation[is_set] = "unified memory", "set"
     source, target = (_extracted(details, rf"\bkind_{end}:(\w+)").astype("string") for end in ("src", "dst"))
     size = _number(details, r"\bsize:(\d{1,18})\b").fillna(_number(events["stat_Memset_details"], r"\bnum_bytes:(\d{1,18})\b"))

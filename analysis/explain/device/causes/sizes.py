@@ -13,6 +13,7 @@ from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 
 _MORE = 1.05  # times the blocks
 _LARGEST = 0.5  # share of the time of kernels of one name, on both sides, whose grids must differ so
+_ALIKE = 0.6  # share of what the blocks grow by, within which a kernel's time grows alike
 _REMEDY = "compare the same batch, sequence length and image size: this is other work, not another speed"
 
 
@@ -28,6 +29,7 @@ def larger_problems(case: DeviceCase) -> Iterator[DeviceFinding]:
         if not whole or float(grown[f"{slow}_ns"].sum()) < _LARGEST * whole:
             continue
         usual = float(np.median(times[times >= _MORE]))
+        grown = same[(times >= _MORE) | _grown_alike(same, slow, usual)]
         title = (
             f"larger problems: {case.side(slow).name} launches the same kernels on {usual:.2g} times as many blocks (batch,"
             f" sequence or image size), {words.of_rows(case, grown)}"
@@ -36,6 +38,13 @@ def larger_problems(case: DeviceCase) -> Iterator[DeviceFinding]:
             "larger problems", title, grown["row"].tolist(), "high", words.both(case, grown), _REMEDY, structural=True
         )
         return
+
+
+def _grown_alike(same: pd.DataFrame, slow: str, usual: float) -> npt.NDArray[np.bool_]:
+    """Return which kernels take longer by about as much: persistent ones have as many blocks as the device, whatever they do."""
+    fast = "a" if slow == "b" else "b"
+    ratio = (same[f"{slow}_ns"] / same[f"{fast}_ns"].where(same[f"{fast}_ns"] > 0)).to_numpy(float)
+    return (ratio >= 1 + (1 - _ALIKE) * (usual - 1)) & (ratio <= 1 + (1 + _ALIKE) * (usual - 1))
 
 
 def _blocks(grids: pd.Series) -> npt.NDArray[np.float64]:

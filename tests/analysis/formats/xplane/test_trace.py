@@ -138,10 +138,11 @@ def test_the_operator_of_a_gpus_kernel_comes_from_its_statistics():
     path = corpus("tf/" + GPU)
     _, planes = planes_of(path)
     streams = [event for plane, _, lines in planes if plane == "/device:GPU:0" for _, _, events in lines for event in events]
-    named = [
-        event[4].get("name", "").rsplit("/", 1)[-1] or re.sub(r"[.\d]+$", "", event[4].get("hlo_op", "")) for event in streams
-    ]
-    assert Counter(xplane.read(path).kernels["operator"].astype("string").fillna("")) == Counter(named)
+    named = Counter(event[4]["name"].rsplit("/", 1)[-1] for event in streams if event[4].get("name"))
+    found = Counter(xplane.read(path).kernels["operator"].astype("string").fillna(""))
+    assert found >= named
+    # of what XLA made itself the program tells: two reductions and a transposition in each of 3 steps; else its own name stands
+    assert found - named == Counter({"": 18, "loop_convert_fusion": 6, "convert_element_type": 3, "reduce_max": 3, "a": 3})
 
 
 def test_calls_of_hips_api_are_tied_to_their_kernels():

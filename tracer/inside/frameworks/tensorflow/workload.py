@@ -35,6 +35,8 @@ class Hooks(Base):
 
     def configure(self) -> None:
         """Import TensorFlow and set its pools: within an operator the threads asked for, across operators two."""
+        # by itself it takes all of the GPU's memory at once, which leaves none for those that it is compared with
+        os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
         import tensorflow as tf
 
         threading, devices = tf.config.threading, sharing(self.spec)
