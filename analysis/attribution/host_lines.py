@@ -14,7 +14,6 @@ frameworks that compute behind the host's back: there nothing says which line as
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution.lines import extents
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.trace import Trace, conform, intervals
 
 FILE = "host_lines.json"
@@ -45,7 +45,7 @@ def timeline(folder: Path) -> pd.DataFrame:
     if not path.is_file():
         return conform("host_lines", pd.DataFrame())
     try:
-        record = json.loads(path.read_text(encoding="utf8"))
+        record = json_text.parsed(path.read_text(encoding="utf8"))
         places = [_places(function) for function in record["functions"]]
         tables = [_pieces(session, places) for session in record["sessions"]]
         thread = int(record["thread"] or 0)

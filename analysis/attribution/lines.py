@@ -8,7 +8,6 @@ time is the sum over its lines, and its executions are those of the line that ra
 from __future__ import annotations
 
 import ast
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.trace import conform
 
 FILE = "lines.json"
@@ -71,7 +71,7 @@ def extents(source: Sequence[str], first_line: int) -> dict[int, tuple[int, int 
 def _load(folder: Path) -> dict[str, Any]:
     path = Path(folder) / FILE
     try:
-        record = json.loads(path.read_text(encoding="utf8"))
+        record = json_text.parsed(path.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
         raise EvidenceError(f"{path}: cannot be read as host lines: {error}") from error
     if not isinstance(record, dict) or "unit_s" not in record or not isinstance(record.get("functions"), list):

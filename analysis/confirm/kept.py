@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kernelscope.analysis.confirm.verdicts import VERDICTS
+from kernelscope.analysis.files import json_text
 
 ADVICE, EXPLANATION = "advice", "explanation"
 _KEYS = ("topic", "confidence", "change", "claimed_ns", "saved_ns", "interval_ns", "verdict")
@@ -30,7 +31,7 @@ def read(text: str) -> list[dict[str, Any]]:
     found = []
     for line in text.splitlines():
         try:
-            one = json.loads(line)
+            one = json_text.parsed(line)
         except ValueError:
             continue
         if isinstance(one, dict) and one.get("verdict") in VERDICTS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.accounting.statistics import median_step_ns
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.recordings import run as recordings
 from kernelscope.analysis.recordings.kinds import RUN
 from kernelscope.analysis.recordings.run import PassData
@@ -40,7 +40,7 @@ def read(folder: Path) -> Run:
     """Return what a run of a trial gave."""
     run = recordings.Run(folder)
     record, clean = run.record, run.passes("clean")
-    noted = [json.loads(note["text"]) for note in _notes(folder) if note["kind"] == "change"]
+    noted = [json_text.parsed(note["text"]) for note in _notes(folder) if note["kind"] == "change"]
     met = tuple(dict.fromkeys(str(what) for name, what in noted if not name.endswith(":values")))
     values = tuple(float(what) for name, what in noted if name.endswith(":values"))
     if record["exit_status"] or not run.complete or not clean:
@@ -88,4 +88,4 @@ def _peak(passes: Sequence[PassData]) -> int | None:
 def _notes(folder: Path) -> list[dict[str, Any]]:
     """Return what the process wrote down; nothing where it wrote nothing."""
     path = folder / "notes.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()] if path.is_file() else []
+    return [json_text.parsed(line) for line in path.read_text(encoding="utf8").splitlines()] if path.is_file() else []

@@ -7,13 +7,13 @@ other and is not given out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 
 NAME, VERSION = "kernelscope/ceilings", 1
 REFUSED = 1.05  # of the ceiling: clocks and the best of several differ by some percent between a run and a measurement
@@ -58,7 +58,7 @@ class Ceilings:
 def read(path: Path) -> Ceilings:
     """Return the ceilings in a file; raise EvidenceError when it holds none."""
     try:
-        content = json.loads(path.read_text(encoding="utf8"))
+        content = json_text.parsed(path.read_text(encoding="utf8"))
     except (OSError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except (ValueError, RecursionError) as error:

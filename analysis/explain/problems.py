@@ -7,12 +7,13 @@ convolutions are written in too. A multiply-accumulate is two operations.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+
+from kernelscope.analysis.files import json_text
 
 Shape = tuple[int, ...]
 
@@ -116,7 +117,7 @@ def may_become(before: Shape, after: Shape, kind: str) -> bool:
 def shapes(text: str) -> tuple[Shape, ...]:
     """Return the shapes of an operator's inputs, lists of tensors one after another; empty for what has none."""
     try:
-        entries = json.loads(text)
+        entries = json_text.parsed(text)
     except (ValueError, RecursionError):
         return ()
     result: list[Shape] = []

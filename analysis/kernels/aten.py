@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pandas as pd
+
+from kernelscope.analysis.files import json_text
 
 # Views, allocation and bookkeeping: they return another look at memory, or memory without values. Their time is the host's.
 # A few of them (to, contiguous, reshape, dropout) compute through operators that they call, and nothing when they call none.
@@ -123,7 +123,7 @@ def _all_integers(values: list[object]) -> bool:
 
 def _json(text: str) -> list[object]:
     try:
-        result = json.loads(text)
+        result = json_text.parsed(text)
     except ValueError:
         return []
     return result if isinstance(result, list) else []

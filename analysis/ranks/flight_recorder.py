@@ -7,7 +7,6 @@ that a dump cannot run anything.
 from __future__ import annotations
 
 import io
-import json
 import pickle
 import re
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 
 _MOST = 1 << 30  # bytes of a dump
 _PICKLE = b"\x80"  # the first byte of pickles of protocol 2 and later
@@ -102,7 +102,7 @@ def _content(path: Path) -> dict[str, Any]:
         if path.stat().st_size > _MOST:
             raise EvidenceError(f"{path}: more than 1 GB, and dumps are small; is it one?")
         data = path.read_bytes()
-        content = _Plain(io.BytesIO(data)).load() if data.startswith(_PICKLE) else json.loads(data)
+        content = _Plain(io.BytesIO(data)).load() if data.startswith(_PICKLE) else json_text.parsed(data)
     except (OSError, ValueError, EOFError, IndexError, KeyError, AttributeError, MemoryError, TypeError, pickle.UnpicklingError,
             RecursionError) as error:  # fmt: skip
         raise EvidenceError(f"{path}: no dump of PyTorch's Flight Recorder: {error}") from error
@@ -132,5 +132,5 @@ def _dump(path: Path, rank: int, content: Mapping[str, Any]) -> Dump:
 
 def _group(one: Mapping[str, Any]) -> Group:
     ranks = one["ranks"]
-    numbers = json.loads(ranks) if isinstance(ranks, str) else ranks
+    numbers = json_text.parsed(ranks) if isinstance(ranks, str) else ranks
     return Group(str(one.get("desc") or one["name"]), tuple(sorted(int(rank) for rank in numbers)))

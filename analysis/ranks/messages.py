@@ -7,12 +7,11 @@ bandwidth that times what each link has to carry of S, so that it can be held ag
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES
 from kernelscope.analysis.trace import Trace, intervals
@@ -87,7 +86,7 @@ def _elements(shape: object) -> int:
 
 def _list(text: str) -> list[object]:
     try:
-        result = json.loads(text) if text else []
+        result = json_text.parsed(text) if text else []
     except ValueError:
         return []
     return result if isinstance(result, list) else []

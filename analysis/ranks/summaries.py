@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
@@ -38,7 +39,7 @@ def summarise(path: str, folder: str) -> dict[str, Any]:
         if not index.is_file():
             names = [_write(one, target, f"{digest}-{number}") for number, one in enumerate(read(capture))]
             _replace(index, json.dumps(names))
-        outcome["headers"] = [str(target / name) for name in json.loads(index.read_text("utf8"))]
+        outcome["headers"] = [str(target / name) for name in json_text.parsed(index.read_text("utf8"))]
     except (EvidenceError, OSError, ValueError) as error:
         outcome["reason"] = str(error)
     return outcome

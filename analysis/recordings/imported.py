@@ -23,6 +23,7 @@ from kernelscope.analysis.accounting.breakdowns import BY, breakdown, envelopes
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.recordings import kinds
 from kernelscope.analysis.trace import TABLES, plain, storage
 from kernelscope.analysis.trace.storage import load
@@ -41,7 +42,7 @@ class Imported:
         self.path = path
         file = path / kinds.IMPORT
         try:
-            self.record: dict[str, Any] = json.loads(file.read_text(encoding="utf8"))
+            self.record: dict[str, Any] = json_text.parsed(file.read_text(encoding="utf8"))
             schema = str(self.record["schema"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EvidenceError(f"{file}: not the record of an import ({error}); import the capture again") from error
@@ -61,7 +62,7 @@ class Imported:
         """
         file = self.path / "breakdowns" / f"{by}.json"
         try:
-            stored = json.loads(file.read_text(encoding="utf8"))
+            stored = json_text.parsed(file.read_text(encoding="utf8"))
             if stored["version"] == RESULTS_VERSION:
                 return _given(stored["breakdown"])
         except (OSError, ValueError, KeyError, TypeError):

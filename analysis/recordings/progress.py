@@ -8,7 +8,6 @@ after each turn.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.recordings import kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
@@ -157,7 +157,7 @@ def _begun(folder: Path, planned: list[tuple[str, int]]) -> Iterator[tuple[Path,
 def _current(folder: Path) -> Path | None:
     """Return the folder of the pass that a script is in."""
     try:
-        _, place = json.loads((folder / _NOW).read_text(encoding="utf8"))
+        _, place = json_text.parsed((folder / _NOW).read_text(encoding="utf8"))
     except (OSError, ValueError, TypeError):
         return None
     path = (folder / str(place)).resolve()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow.json
 
 from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 
 
 def read_table(path: Path, name: str) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def read_table(path: Path, name: str) -> pd.DataFrame:
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON file that holds an object."""
     try:
-        content = json.loads(path.read_text(encoding="utf8"))
+        content = json_text.parsed(path.read_text(encoding="utf8"))
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}; is the run folder complete?") from error
     except ValueError as error:

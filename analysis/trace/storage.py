@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.trace import TABLES, Trace, conform
 from kernelscope.analysis.trace.categories import is_null
 
@@ -107,7 +108,7 @@ def _write(table: pa.Table, file: Path) -> None:
 def facts(folder: Path) -> dict[str, Any]:
     """Return the content of info.json; raise EvidenceError when it cannot be read."""
     try:
-        content = json.loads((folder / "info.json").read_text(encoding="utf8"))
+        content = json_text.parsed((folder / "info.json").read_text(encoding="utf8"))
         return {**content, "info": dict(content["info"]), "diagnostics": dict(content["diagnostics"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EvidenceError(f"{folder}: the trace is damaged or incomplete ({error}); make it again") from error
@@ -131,7 +132,7 @@ def _is_there(folder: Path, name: str) -> bool:
 
 def _unpacked(name: str, table: pa.Table) -> pd.DataFrame:
     """Return what `_packed` was given."""
-    same = json.loads((table.schema.metadata or {}).get(_SAME, "{}"))
+    same = json_text.parsed((table.schema.metadata or {}).get(_SAME, "{}"))
     if not isinstance(same, dict):
         raise ValueError("columns that hold the same are not told as agreed")
     return conform(name, table.to_pandas().assign(**{column: _repeated(value, len(table)) for column, value in same.items()}))

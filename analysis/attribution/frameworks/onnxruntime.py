@@ -8,7 +8,6 @@ before it, one into it of the node behind. Source: ONNX Runtime's documentation,
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from math import prod
@@ -20,6 +19,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution.frameworks import Context, Evidence
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.kernels import classify
 from kernelscope.analysis.trace import conform, empty
 from kernelscope.analysis.trace.records import read_object
@@ -69,7 +69,7 @@ def read(folder: Path, context: Context) -> Evidence:
 def _nodes(path: Path) -> pd.DataFrame:
     """Return the profile's events of nodes in the order in which they began, with what they say of themselves."""
     try:
-        events = json.loads(path.read_bytes())
+        events = json_text.parsed(path.read_bytes())
         rows = [_row(event) for event in events if event.get("cat") == "Node" and str(event["name"]).endswith(_ENDING)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise EvidenceError(f"{path}: not a profile of ONNX Runtime ({error}); record the pass again") from error

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.ascend import launches, tasks
 from kernelscope.analysis.formats.kineto import autograd, functions
@@ -226,7 +227,7 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 def _as_list(text: str) -> str | None:
     """Return shapes or types, which torch_npu joins into one text with ";\\r\\n", as the list of lists that Kineto writes."""
     try:
-        result = json.loads(text)
+        result = json_text.parsed(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(result, str):

@@ -24,7 +24,6 @@ contexts   context device
 
 from __future__ import annotations
 
-import json
 import mmap
 import re
 import struct
@@ -39,6 +38,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.files.magic import CUPTI_RECORDS_MAGIC
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
 from kernelscope.analysis.trace.categories import named
@@ -183,7 +183,7 @@ def _block(contents: _Contents, content: memoryview, place: int) -> int:
 
 def _json_block(contents: _Contents, tag: bytes, content: memoryview, place: int) -> None:
     try:
-        value = json.loads(bytes(content))
+        value = json_text.parsed(bytes(content))
         if tag == b"HEAD":
             contents.layouts = _layouts(value["tables"])
             contents.header = {key: item for key, item in value.items() if key != "tables"}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
+
+from kernelscope.analysis.files import json_text
 
 Shape = tuple[int, ...]
 
@@ -27,7 +28,7 @@ def shapes_of(text: str) -> tuple[Shape, ...]:
 def list_of(text: str) -> list[Any]:
     """Return the list that a text is in JSON; an empty one where it is none."""
     try:
-        result = json.loads(text)
+        result = json_text.parsed(text)
     except (ValueError, RecursionError):
         return []
     return result if isinstance(result, list) else []
