@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelscope.analysis import advise
 from kernelscope.analysis.confirm import candidates
-from kernelscope.cli import confirm, sharing, steps_options
+from kernelscope.cli import confirm, sharing, steps_options, warn
 from kernelscope.cli.output import write_advice
 
 FORMATS = ("table", "markdown", "json")
@@ -30,7 +30,9 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.path)
     confirm.checked(arguments, arguments.confirm)
     program = confirm.program_of(arguments, path) if arguments.confirm else None
-    result = advise.advise(path, steps_options.request(arguments))
+    subject = advise.read(path, steps_options.request(arguments))
+    warn.about(subject.trace)
+    result = advise.of_subject(subject)
     said = sharing.shareable(result, arguments.full_paths)
     if program is None:
         write_advice(said, arguments.format)

@@ -46,6 +46,10 @@ class Stream:
     line_count: int
 
 
+# Behind a last line without its end, which may be cut in a number: no reader takes it for a whole one
+_CUT = "\ufffd"
+
+
 def lines(path: Path | str) -> list[str]:
     """Return the stream's lines without their ends, unpacked where the file is gzip; what is no text's byte is replaced.
 
@@ -67,7 +71,10 @@ def verbose_lines(path: Path | str) -> list[str]:
     change = np.zeros(len(text) + 2, dtype=np.int8)
     change[np.append(-1, ends)[line] + 1] += 1
     change[ends[line] + 1] -= 1
-    return _lines(text[np.cumsum(change[: len(text)], dtype=np.int8) > 0].tobytes())
+    result = _lines(text[np.cumsum(change[: len(text)], dtype=np.int8) > 0].tobytes())
+    if len(line) and ends[line[-1]] == len(text):
+        result[-1] += _CUT
+    return result
 
 
 def _positions(text: npt.NDArray[np.uint8], token: bytes) -> npt.NDArray[np.int64]:

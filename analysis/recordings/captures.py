@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,12 @@ from kernelscope.analysis.kernels import names
 from kernelscope.analysis.trace import Trace
 from kernelscope.analysis.trace.clocks import set_aside_impossible
 from kernelscope.analysis.trace.merge import merged
+
+# What readers count of a file's content that is in no table
+_LOST = re.compile(
+    r"cannot be read|could not be read|unreadable|without (?:a |a usable )?time$|are no numbers|are no rows|damaged|dropped"
+    r"|might not have been collected|the file counts and does not hold|a usable time"
+)
 
 
 def read(path: Path, form: str | None = None) -> Trace:
@@ -44,6 +51,8 @@ def reading(path: Path, form: str | None = None) -> Iterator[Trace]:
         with _explained(path, chosen):
             trace = chosen.read(plain)
             finish(trace)
+            for line in _lost(trace):
+                trace.info.setdefault("warnings", []).append(f"{path.name}: {line}")
         yield trace
         with _explained(path, chosen):
             for kind, line in searching.result():
@@ -73,6 +82,16 @@ def reading_all(paths: Sequence[Path], form: str | None = None) -> Iterator[Trac
             yield trace
         return
     yield merged([read(path, form) for path in paths], [str(path) for path in paths])
+
+
+def _lost(trace: Trace) -> list[str]:
+    """Return a sentence on what of a capture could not be used, where anything was lost; else nothing."""
+    lost = [
+        f"{name.replace('_', ' ')} ({count:,})"
+        for name, count in sorted(trace.diagnostics.items())
+        if count and _LOST.search(name)
+    ]
+    return [f"not all of it could be used: {'; '.join(lost)}; what else is odd in it `kernelscope import` tells"] if lost else []
 
 
 def finish(trace: Trace) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelscope.analysis.accounting.statistics import mean_step_ns
@@ -46,7 +47,10 @@ class PassData:
         """What was sampled from outside during this pass."""
         path = self.folder / "samples.parquet"
         if path.exists():
-            return conform("samples", pq.read_table(path).to_pandas())
+            try:
+                return conform("samples", pq.read_table(path).to_pandas())
+            except (OSError, ValueError, pa.ArrowException) as error:
+                raise EvidenceError(f"{path}: is damaged ({str(error).splitlines()[0]}); record the run again") from error
         path = self.folder / "samples.jsonl"  # the portable agent's, which has no library for parquet
         return read_table(path, "samples") if path.exists() else conform("samples", pd.DataFrame())
 

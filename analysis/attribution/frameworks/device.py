@@ -55,7 +55,8 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         kernels = [_inside(trace.kernels, context), _of_libraries(evidence.kernels)]
         evidence = replace(evidence, operators=operators, kernels=pd.concat(kernels, ignore_index=True))
     elif on_device and (trace.calls["api"] != "os").any():
-        evidence = _without_device(evidence, trace.info["unavailable"].get("kernels", f"{result[1].name} holds calls of it only"))
+        missing = (trace.info.get("unavailable") or {}).get("kernels", f"{result[1].name} holds calls of it only")
+        evidence = _without_device(evidence, missing)
     tables: dict[str, Any] = {name: _inside(getattr(trace, name), context) for name in ("graphs", "copies", "syncs", "calls")}
     extra = {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
     return replace(

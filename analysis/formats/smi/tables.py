@@ -125,7 +125,12 @@ def parse(text: str, place: str) -> SmiReadings:
     readers: dict[str, Callable[[str], SmiReadings]] = {
         "DCGM CSV": _dcgm, "dmon": _monitor, "dcgmi dmon": _dcgmi, "table": _tables, "query CSV": _query,
     }  # fmt: skip
-    return readers[form](text)
+    whole, end, rest = text.rpartition("\n")
+    if form == "table" or not end or not rest.strip():
+        return readers[form](text)
+    readings = readers[form](whole + end)
+    readings.unreadable += 1  # a line without its end may be cut in a number: 69.6 W may stand as 6
+    return readings
 
 
 def _lines(text: str) -> list[str]:

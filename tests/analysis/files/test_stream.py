@@ -74,6 +74,14 @@ def test_only_lines_with_a_token_are_kept_for_captures(tmp_path, seed):
     rng = random.Random(seed)
     parts = ["", "x", "dnnl_verbose,exec", "a onednn_verbose,v1", "MKL_VERBOSE SGEMM(", "MKL_VERBOSE", "nn_verbose", "é\r"]
     path = tmp_path / "log"
-    path.write_text("\n".join(rng.choice(parts) for _ in range(rng.randint(0, 40))), encoding="utf8", newline="")
+    path.write_text("".join(rng.choice(parts) + "\n" for _ in range(rng.randint(0, 40))), encoding="utf8", newline="")
     tokens = ("nn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ")
     assert stream.verbose_lines(path) == [line for line in stream.lines(path) if any(token in line for token in tokens)]
+
+
+def test_a_last_line_without_its_end_is_no_whole_one(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("onednn_verbose,exec,cpu,1.25\nonednn_verbose,exec,cpu,0.0")
+    whole, cut = stream.verbose_lines(path)
+    assert whole == "onednn_verbose,exec,cpu,1.25"
+    assert cut != "onednn_verbose,exec,cpu,0.0"  # whose time may have been 0.0288

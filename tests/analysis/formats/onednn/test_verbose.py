@@ -151,7 +151,7 @@ def test_what_is_damaged_is_counted(tmp_path):
         "MKL_VERBOSE SGEMM(N,T", "MKL_VERBOSE X(1) 9e99s",
         "MKL_VERBOSE SDOT(99999999999999999999,1) 1us", VERSIONS["3.x"].replace("ic3oc64", "ic3oc" + "9" * 5000),
     ]  # fmt: skip
-    trace = read(tmp_path, "\n".join(lines))
+    trace = read(tmp_path, "\n".join([*lines, ""]))
     assert trace.diagnostics == {"unreadable oneDNN lines": 2, "unreadable MKL lines": 2}
     assert len(trace.kernels) == 3
 
@@ -203,8 +203,8 @@ def test_devices_are_those_that_ran_something(tmp_path):
         "onednn_verbose,info,cpu,isa:Intel AVX2",
         VERSIONS["2.x"].replace(",cpu,", ",gpu:0,"),
     ]
-    assert read(tmp_path, "\n".join(lines)).info["devices"] == [{"device": "gpu:0", "name": "Intel(R) Iris(R) Xe"}]
+    assert read(tmp_path, "\n".join([*lines, ""])).info["devices"] == [{"device": "gpu:0", "name": "Intel(R) Iris(R) Xe"}]
     lines.append(VERSIONS["0.x"])
-    assert read(tmp_path, "\n".join(lines)).info["devices"] == [
+    assert read(tmp_path, "\n".join([*lines, ""])).info["devices"] == [
         {"device": "cpu", "name": "Intel AVX2"}, {"device": "gpu:0", "name": "Intel(R) Iris(R) Xe"},
     ]  # fmt: skip
