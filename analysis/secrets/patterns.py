@@ -74,6 +74,9 @@ _NAMED_IN_LOWER_CASE, _GIVEN_IN_BYTES = (
 )
 _ARGUMENT = re.compile(rb"--(?P<word>[A-Za-z0-9_-]{0,40}?%s)%s%s" % (_WORD.encode(), _OPTION.encode(), _VALUE))
 _VARIABLE = re.compile(rb"(?:^|(?<=[\x00;]))([A-Za-z_][A-Za-z0-9_]{0,63})=")
+_OPTION_BEGINS = re.compile(rb"(?:^|[\s\x00\"'])--?[A-Za-z0-9_-]{0,40}\Z")
+_REST_OF_WORD = re.compile(rb"[^\s\x00\"'\\]{1,64}(?=[\r\n]|\Z)")
+_LINE_BEGINS = re.compile(rb"(?:^|\n|\r|\\n|\x00|\")[ \t]{0,16}[A-Za-z0-9_.-]{0,40}\Z")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
 _NAME = re.compile(rb"[A-Za-z0-9_.-]{0,64}?%s\Z" % _WORD.encode())
@@ -210,8 +213,26 @@ def _assignments(text: bytes, thorough: bool) -> Iterator[Span]:
             name = _whole_name(text, match)
             group = "quoted" if match["quoted"] is not None else "plain"
             start, end = match.span(group)
-            if value_counts(name, text[start:end], group == "quoted" or pattern is _ARGUMENT, thorough):
+            if group == "plain":
+                end = _end_of_line(text, match.start("word"), end)
+            loose = group == "quoted" or pattern is _ARGUMENT or _stands_alone(text, match.start("word"), end)
+            if value_counts(name, text[start:end], loose, thorough):
                 yield Span(start, end, f"value of {name.decode('ascii')}")
+
+
+def _stands_alone(text: bytes, start: int, end: int) -> bool:
+    """Return whether it is clear where an unquoted value ends: of an option (--password=...), of a pair among others that
+    semicolons part (Password=...;), or of a line of its own (password: ...)."""
+    before, after = text[max(0, start - 66) : start], text[end : end + 1]
+    own_line = _LINE_BEGINS.search(before) is not None and after in (b"", b"\n", b"\r", b"\\", b'"')
+    return _OPTION_BEGINS.search(before) is not None or after == b";" or own_line
+
+
+def _end_of_line(text: bytes, start: int, end: int) -> int:
+    """Return where an unquoted value ends: at the end of a line that holds nothing else, else where its plain characters do."""
+    rest = _REST_OF_WORD.match(text, end)
+    alone = _LINE_BEGINS.search(text[max(0, start - 66) : start]) is not None
+    return rest.end() if alone and rest is not None else end
 
 
 def _whole_name(text: bytes, match: re.Match[bytes]) -> bytes:

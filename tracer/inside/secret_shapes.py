@@ -17,6 +17,25 @@ SHAPES = (
     ("package registry token", r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{20,}"),
     ("Replicate, Databricks or Vault token", r"r8_[A-Za-z0-9]{37}|dapi[0-9a-f]{32}|hv[sb]\.[A-Za-z0-9_-]{24,}"),
     ("payment or mail key", r"[sr]k_(?:live|test)_[A-Za-z0-9]{20,}|SG\.[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{20,}"),
+    ("DigitalOcean, Fly or Heroku token", r"do[por]_v1_[a-f0-9]{64}|fo1_[A-Za-z0-9_-]{43}|HRKU-[A-Za-z0-9_-]{30,}"),
+    ("Atlassian or Bitbucket token", r"AT(?:ATT3|CTT3|BB)[A-Za-z0-9_=-]{24,}"),
+    ("token of a monitoring service",
+     r"NR(?:AK|JS|II)-[A-Za-z0-9_-]{20,}|glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}|glc_[A-Za-z0-9+/=]{32,}"
+     r"|sntry[su]_[A-Za-z0-9+/=_-]{40,}|dt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}"),
+    ("token of a build service", r"CCIPAT_[A-Za-z0-9]{20,}_[0-9a-f]{40}|bkua_[0-9a-f]{40}|rubygems_[0-9a-f]{48}|oy2[a-z0-9]{43}"
+     r"|AKCp[A-Za-z0-9]{60,}|dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9._-]{40,}|pul-[0-9a-f]{40}|nfp_[A-Za-z0-9]{36,}"),
+    ("token of a data or model service",
+     r"pscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,}|sbp_[0-9a-f]{40}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"
+     r"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|tfp_[A-Za-z0-9_.=-]{40,}|pnu_[A-Za-z0-9]{36}|ico-[A-Za-z0-9]{32}"),
+    ("token of a work or design service",
+     r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,}|figd_[A-Za-z0-9_-]{40,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
+     r"|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|whsec_[A-Za-z0-9+/=]{32,}|xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
+    ("key of a cloud", r"LTAI[A-Za-z0-9]{16,20}|AKID[A-Za-z0-9]{32}|tskey-[a-z]+-[A-Za-z0-9]{10,}-[A-Za-z0-9]{20,}"
+     r"|AGE-SECRET-KEY-1[0-9A-Z]{58}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}|ops_eyJ[A-Za-z0-9+/=]{100,}"),
+    ("token of a bot",
+     r"(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{33}|[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    ("address that lets one post", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<v>[A-Za-z0-9/_+-]{20,})"),
+    ("address that lets one post", r"discord(?:app)?\.com/api/webhooks/[0-9]{15,}/(?P<v>[A-Za-z0-9_-]{50,})"),
     ("JSON web token", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     ("Azure account key", r"(?i:AccountKey|SharedAccessKey)=(?P<v>[A-Za-z0-9+/]{40,}={0,2})"),
     ("password in a URL", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'\\<>?#]{0,64}:(?P<v>[^\s/@\"'\\<>]{3,})@"),
@@ -24,6 +43,11 @@ SHAPES = (
         "token in a URL",
         r"[?&](?i:(?:access_|auth_|id_)?token|api_?key|sig|signature|X-Amz-Signature|password)=(?P<v>[^&\s\"'\\<>#;]{8,})",
     ),
+    ("password on a command line", r"\bcurl\s[^\n\x00]{0,200}?(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<v>[^\s\"'\x00]{3,})"),
+    ("password on a command line",
+     r"\bmysql(?:dump|admin|import|show)?\s[^\n\x00|;&]{0,200}?-p(?P<v>[^\s\x00-][^\s\x00]{2,})"),
+    ("password on a command line", r"\bsshpass\s{1,4}-p[ =]?(?P<v>[^\s\x00]{3,})"),
+    ("password of netrc", r"\bmachine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,64}\s{1,8}password\s{1,8}(?P<v>\S{3,})"),
     (
         "authorization header",
         r"(?i:authorization)(?:\\?[\"'])?\s{0,3}[:=]\s{0,3}(?:\\?[\"'])?(?i:bearer|basic|token)\s"
