@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--format", dest="form", help=argparse.SUPPRESS)  # as --from was called: elsewhere it is what is written
     add("--list", action="store_true", help="list the formats and exit")
+    add("--keep-secrets", action="store_true", help="do not overwrite what looks like a token, key or password: do not share DIR")
     add("--force", action="store_true", help="replace DIR if an earlier import or run wrote it")
     sharing.configure(parser)
 
@@ -57,7 +58,7 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> N
     if not arguments.force or not folder.is_dir():
         prepare_output(folder, arguments.force)
     with ExitStack() as search:  # for secrets goes on while tables are made
-        read = search.enter_context(captures.reading_all(files, arguments.form))
+        read = search.enter_context(captures.reading_all(files, arguments.form, arguments.keep_secrets))
         trace = sharing.shareable_trace(read, arguments.full_paths)
         prepare_output(folder, arguments.force)
 

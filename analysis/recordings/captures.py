@@ -16,7 +16,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, detect, format_named
 from kernelscope.analysis.kernels import names
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, hiding
 from kernelscope.analysis.trace.clocks import set_aside_impossible
 from kernelscope.analysis.trace.merge import merged
 
@@ -27,20 +27,21 @@ _LOST = re.compile(
 )
 
 
-def read(path: Path, form: str | None = None) -> Trace:
+def read(path: Path, form: str | None = None, keep_secrets: bool = False) -> Trace:
     """Return the Trace of one capture, its tables related and checked; `form` is a format's name, found out if not given.
 
     Raises EvidenceError when it cannot be read.
     """
-    with reading(path, form) as trace:
+    with reading(path, form, keep_secrets) as trace:
         return trace
 
 
 @contextmanager
-def reading(path: Path, form: str | None = None) -> Iterator[Trace]:
+def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> Iterator[Trace]:
     """Give the Trace that `read` returns while the capture is still searched for secrets.
 
-    Its info says what was found, as warnings and notes, at the end only.
+    Its info says what was found, as warnings and notes, at the end only. What looks like one is overwritten in the Trace, unless
+    keep_secrets.
     """
     with (
         plain_file(path) as plain,
@@ -51,6 +52,8 @@ def reading(path: Path, form: str | None = None) -> Iterator[Trace]:
         with _explained(path, chosen):
             trace = chosen.read(plain)
             finish(trace)
+            if not keep_secrets:
+                hiding.hide(trace)
             for line in _lost(trace):
                 trace.info.setdefault("warnings", []).append(f"{path.name}: {line}")
         yield trace
@@ -75,13 +78,13 @@ def _explained(path: Path, form: Format) -> Iterator[None]:
 
 
 @contextmanager
-def reading_all(paths: Sequence[Path], form: str | None = None) -> Iterator[Trace]:
+def reading_all(paths: Sequence[Path], form: str | None = None, keep_secrets: bool = False) -> Iterator[Trace]:
     """Give one Trace of several captures of the same run (see formats.merge); of a single one as `reading` does."""
     if len(paths) == 1:
-        with reading(paths[0], form) as trace:
+        with reading(paths[0], form, keep_secrets) as trace:
             yield trace
         return
-    yield merged([read(path, form) for path in paths], [str(path) for path in paths])
+    yield merged([read(path, form, keep_secrets) for path in paths], [str(path) for path in paths])
 
 
 def _lost(trace: Trace) -> list[str]:

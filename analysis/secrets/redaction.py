@@ -37,6 +37,9 @@ _BINARY = (REPORT_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
 _Found = TypeVar("_Found")
 
 
+_ALIKE = 1 << 12  # secrets of one length in a column whose values must differ
+
+
 @dataclass(frozen=True)
 class Overwrite:
     """size bytes of what looked like a secret were overwritten."""
@@ -289,8 +292,19 @@ def _rewrite_cell(database: sqlite3.Connection, source: Path, hits: list[secret_
     key = secret_cells.columns(database, table).rewritable(source, table)
     name, cell = secret_cells.quoted(column), f"{secret_cells.quoted(table)} WHERE {key} = ?"
     content, kind = database.execute(f"SELECT CAST({name} AS BLOB), typeof({name}) FROM {cell}", (row,)).fetchone()  # noqa: S608
-    new = bytearray(content)
-    for hit in hits:
-        new[hit.start : hit.end] = b"x" * (hit.end - hit.start)
     value = "CAST(? AS TEXT)" if kind == b"text" else "?"
-    database.execute(f"UPDATE {secret_cells.quoted(table)} SET {name} = {value} WHERE {key} = ?", (bytes(new), row))  # noqa: S608
+    for number in range(_ALIKE):
+        new = bytearray(content)
+        for hit in hits:
+            new[hit.start : hit.end] = _crosses(hit.end - hit.start, number)
+        try:
+            database.execute(f"UPDATE {secret_cells.quoted(table)} SET {name} = {value} WHERE {key} = ?", (bytes(new), row))  # noqa: S608
+        except sqlite3.IntegrityError:
+            continue  # a column whose values differ, and another secret of this length stood in it
+        return
+    raise _stubborn(source)
+
+
+def _crosses(length: int, number: int) -> bytes:
+    """Return what stands for a secret: small crosses, of which those at the end spell a number in large ones."""
+    return f"{number:0{length}b}"[-length:].encode().translate(bytes.maketrans(b"01", b"xX"))

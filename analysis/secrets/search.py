@@ -7,6 +7,7 @@ processes, joined by zero bytes); PyTorch's traces in whatever metadata was adde
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from kernelscope.analysis.secrets.patterns import shown
 
 REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 LISTED = 20
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that texts do not have
 
 
 class Secret(NamedTuple):
@@ -40,11 +42,13 @@ class SearchResult(NamedTuple):
     """What was found.
 
     listed: the first LISTED findings; total: how many there are in what was looked through; unread: what was not, if anything.
+    redactable: whether `redact` takes such a file.
     """
 
     listed: tuple[Secret, ...] = ()
     total: int = 0
     unread: str | None = None
+    redactable: bool = True
 
     def warning(self, path: Path) -> str | None:
         """Return one line that warns of the findings, or None where there are none."""
@@ -52,9 +56,10 @@ class SearchResult(NamedTuple):
             return None
         first = self.listed[0]
         more = f" and {self.total - 1} more" if self.total > 1 else ""
-        return (
-            f"{path}: holds what looks like a secret: {first.what} in {first.place}{more}; "
-            f"before you share it: kernelscope redact FILE -o OUT"
+        return f"{path}: holds what looks like a secret: {first.what} in {first.place}{more}; " + (
+            "before you share it: kernelscope redact FILE -o OUT"
+            if self.redactable
+            else "do not share it: what kernelscope import FILE -o DIR writes holds none"
         )
 
 
@@ -106,7 +111,9 @@ def _find_in_file(path: Path, head: bytes) -> SearchResult:
     if head.startswith(REPORT_MAGIC):
         budget.unread.append("parts that the profiler compressed itself")
     listed = tuple(Secret(place, hit.what) for place, hit in zip(places, result, strict=True)) if result else ()
-    return SearchResult(listed, total, "; ".join(budget.unread) or None)
+    with secret_texts.opened(path, head) as file:
+        is_text = not _BINARY.search(file.read(1 << 16))
+    return SearchResult(listed, total, "; ".join(budget.unread) or None, is_text)
 
 
 def _find_in_database(path: Path) -> SearchResult:
@@ -136,7 +143,7 @@ def _find_in_folder(path: Path) -> SearchResult:
         result += [Secret(f"{shown(entry.name)}, {item.place}", item.what) for item in inner.listed]
         if inner.unread:
             unread.append(f"{inner.unread} of {shown(entry.name)}")
-    return SearchResult(tuple(result[:LISTED]), total, "; ".join(unread[:3]) or None)
+    return SearchResult(tuple(result[:LISTED]), total, "; ".join(unread[:3]) or None, redactable=False)
 
 
 def _find_in_columns(path: Path, head: bytes) -> SearchResult:

@@ -202,6 +202,21 @@ def test_triggers_do_not_run(tmp_path):
         assert database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'").fetchone() == (0,)
 
 
+def test_secrets_of_one_length_differ_where_values_must(tmp_path):
+    source, target = tmp_path / "a.sqlite", tmp_path / "b.sqlite"
+    other = GITHUB[:-1] + ("a" if GITHUB[-1] != "a" else "b")
+    with sqlite3.connect(source) as database:  # as nvprof's table of names
+        database.executescript(
+            f"CREATE TABLE t (a TEXT UNIQUE); INSERT INTO t VALUES ('{GITHUB}'), ('{other}'), ('{'x' * len(GITHUB)}')"
+        )
+    database.close()
+    assert len(redaction.redact(source, target)) == 2
+    with sqlite3.connect(target) as database:
+        left = [row[0] for row in database.execute("SELECT a FROM t")]
+    assert len(set(left)) == 3
+    assert all(set(text.lower()) == {"x"} and len(text) == len(GITHUB) for text in left)
+
+
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
@@ -209,7 +224,6 @@ def test_triggers_do_not_run(tmp_path):
         (f"CREATE TABLE t (a TEXT, b TEXT AS (a || a)); INSERT INTO t VALUES ('{GITHUB}')", "computed columns"),
         (f"CREATE TABLE t (a TEXT DEFAULT '{GITHUB}')", "definition"),
         (f"PRAGMA encoding = 'UTF-16'; CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('{GITHUB}')", "UTF-16"),
-        (f"CREATE TABLE t (a TEXT UNIQUE); INSERT INTO t VALUES ('{GITHUB}'), ('{'x' * 40}')", "UNIQUE constraint failed"),
     ],
 )
 def test_databases_that_cannot_be_rewritten_are_refused(tmp_path, script, reason):

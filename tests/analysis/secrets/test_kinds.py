@@ -1,0 +1,140 @@
+"""Kinds of secrets that are recognised, each by one made up at random, and what looks like one and is none.
+
+Shapes are those that the services document, or that their tokens begin with.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+
+import pytest
+
+from kernelscope.analysis.secrets.patterns import spans, suspicious
+
+RANDOM = random.Random(3)
+
+
+def an(count):
+    return "".join(RANDOM.choice(string.ascii_letters + string.digits) for _ in range(count))
+
+
+def hx(count):
+    return "".join(RANDOM.choice("0123456789abcdef") for _ in range(count))
+
+
+def up(count):
+    return "".join(RANDOM.choice(string.ascii_uppercase + "234567") for _ in range(count))
+
+
+KINDS = {
+    "opt=": f"train.py --password=Hunter2-{an(5)}",
+    "conn": "Server=db;User=sa;Password=S3cret!pw;Timeout=3",
+    "yaml": "password: tr0ub4dor&3",
+    "curl": "curl -u user:pa55w0rd https://x.y",
+    "mysql": "mysql -uroot -pPa55word db",
+    "sshpass": "sshpass -p hunter22 ssh x",
+    "netrc": "machine api.x.y login me password abc123def",
+    "slack": "https://hooks.slack.com/services/T00000000/B00000000/" + an(24),
+    "telegram": "bot123456789:AA" + an(33),
+    "discord": "https://discord.com/api/webhooks/123456789012345678/" + an(68),
+    "do": "dop_v1_" + hx(64),
+    "github": "ghp_" + an(36),
+    "gitlab": "glpat-" + an(20),
+    "hf": "hf_" + an(34),
+    "aws": "AKIA" + up(16),
+    "google": "AIza" + an(35),
+    "slackt": "xoxb-" + "123456789012-" + an(24),
+    "openai": "sk-" + an(48),
+    "nv": "nvapi-" + an(64),
+    "npm": "npm_" + an(36),
+    "pypi": "pypi-" + an(60),
+    "jwt": "eyJ" + an(20) + ".eyJ" + an(30) + "." + an(40),
+    "azure": "AccountKey=" + an(86) + "==",
+    "url": "postgres://u:p4ssw0rd@h/db",
+    "auth": "Authorization: Bearer " + an(40),
+    "atl": "ATATT3" + an(60),
+    "nr": "NRAK-" + an(27).upper(),
+    "graf": "glsa_" + an(32) + "_" + hx(8),
+    "sentry": "sntrys_" + an(60),
+    "dyn": "dt0c01." + up(24) + "." + up(64),
+    "circle": "CCIPAT_" + an(22) + "_" + hx(40),
+    "bk": "bkua_" + hx(40),
+    "gem": "rubygems_" + hx(48),
+    "nuget": "oy2" + an(43).lower(),
+    "dop": "dp.pt." + an(43),
+    "pul": "pul-" + hx(40),
+    "ps": "pscale_tkn_" + an(43),
+    "sb": "sbp_" + hx(40),
+    "ls": "lsv2_pt_" + hx(32) + "_" + hx(10),
+    "at": "pat" + an(14) + "." + hx(64),
+    "lin": "lin_api_" + an(40),
+    "fig": "figd_" + an(40),
+    "pm": "PMAK-" + hx(24) + "-" + hx(34),
+    "shp": "shpat_" + hx(32),
+    "sq": "sq0atp-" + an(22),
+    "ali": "LTAI" + an(20),
+    "ts": "tskey-auth-" + an(12) + "-" + an(32),
+    "tf": an(14) + ".atlasv1." + an(64),
+    "env": "HF_TOKEN=" + an(20),
+    "wandb": "WANDB_API_KEY=" + hx(40),
+    "pk": "-----BEGIN RSA PRIVATE KEY-----\n" + an(300) + "\n-----END RSA PRIVATE KEY-----",
+    "fo1": "fo1_" + an(43),
+    "heroku": "HRKU-" + an(36),
+    "sendinblue": "xkeysib-" + hx(64) + "-" + an(16),
+    "notion": "ntn_" + an(46),
+    "sk-ant": "sk-ant-api03-" + an(93),
+    "groq": "gsk_" + an(52),
+    "xai": "xai-" + an(80),
+    "replicate": "r8_" + an(37),
+    "databricks": "dapi" + hx(32),
+    "vault": "hvs." + an(90),
+    "stripe": "sk_live_" + an(24),
+    "sendgrid": "SG." + an(22) + "." + an(43),
+    "docker": "dckr_pat_" + an(27),
+    "oauth": "ya29." + an(60),
+    "goc": "GOCSPX-" + an(28),
+    "xapp": "xapp-1-" + an(40),
+    "artifactory": "AKCp" + an(69),
+    "token_url": "https://x.y/?token=" + an(20),
+    "sas": "?sig=" + an(43) + "%3D",
+    "option2": "--api-key " + an(32),
+    "json": '{"password": "hunter22"}',
+    "pair": '{"name":"HF_TOKEN","value":"' + an(20) + '"}',
+}
+
+
+HARMLESS = [
+    "kernel_key: aten::mm",
+    "password: required",
+    "token: Linear",
+    "pad_token=0",
+    "cublasGemm -p 3",
+    "max_tokens: 2048",
+    "password: string",
+    "mysql_connector -port 3",
+    "Password=;",
+    "curl -u",
+    "ncclKernel_AllReduce",
+    "num_tokens=4096;x=1",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_found_and_screened_for(kind):
+    text = KINDS[kind].encode()
+    assert spans(text)
+    assert suspicious(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_is_found_among_other_text(kind):
+    text = f"step 3 of 4\n{KINDS[kind]}\nkernel gemm took 3 ms".encode()
+    found = spans(text)
+    assert found
+    assert all(b"step 3" not in text[one.start : one.end] and b"took" not in text[one.start : one.end] for one in found)
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_like_one_is_left_alone(text):
+    assert spans(text.encode()) == []
