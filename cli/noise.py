@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from kernelscope.analysis.explain.noise import between_processes
 from kernelscope.analysis.recordings import core_use
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import capture
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside import environments, process_noise
 from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Session
@@ -49,15 +49,15 @@ def in_words(found: Mapping[str, Any]) -> str:
 def _of_framework(framework: str) -> dict[str, Any] | str:
     """Return what was measured of one framework, or why that says nothing."""
     variant = Variant("noise", environments.resolve(framework))
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
+    with temporary.folder() as made:
         folders = {}
         for network, mode, batch in PROGRAMS:
             options = RunOptions(network, mode, batch, steps=STEPS, repeats=PROCESSES, passes=("clean",))
-            session = Session([variant], options, [Path(temporary, network)], ["kernelscope", "doctor", "--noise"])
+            session = Session([variant], options, [Path(made, network)], ["kernelscope", "doctor", "--noise"])
             print(f"kernelscope: {framework}: {PROCESSES} processes of {network}", file=sys.stderr)
             capture.record(session)
             if session.sides[0].failure is None:
-                folders[network] = Path(temporary, network)
+                folders[network] = Path(made, network)
         runs = [Run(folder) for folder in folders.values()]
         shares = between_processes(runs)
         beside = [cores for cores in map(core_use.foreign_of_clean, runs) if cores is not None]

@@ -6,7 +6,6 @@ import argparse
 import datetime
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from kernelscope.cli import output, sharing, warn
 from kernelscope.cli.breakdown import recording_cost
 from kernelscope.cli.output import FORMATS, figure_options
 from kernelscope.reports.captures import first
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
@@ -139,7 +139,7 @@ def _of_capture(path: Path, target: Path | None, form: str | None, full_paths: b
     """Report a capture, as if it had been imported."""
     trace = analysis.read(path)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+    with temporary.folder() as folder:
         info = partial(sharing.shareable, trace.info, full_paths)
         imported.write(sharing.shareable_trace(trace, full_paths), [path], Path(folder, "import"), now, VERSION, info)
         _of_import(Path(folder, "import"), target, form, full_paths)

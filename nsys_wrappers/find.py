@@ -8,11 +8,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from kernelscope.tracer.inside import temporary
 
 _TIMEOUT_S = 30.0
 
@@ -119,7 +120,7 @@ def usable(tool: Tool) -> str | None:
         version, failure = _version(str(program))
         lacks = f"its importer does not run: {failure}; install what it lacks, or another nsys"
         return None if version else f"nsys {tool.version} ({tool.path}): {lacks}"
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+    with temporary.folder() as folder:
         command = [str(tool.path), "profile", "--trace=none", "--sample=none", "--cpuctxsw=none", f"--output={folder}/trial"]
         try:
             subprocess.run(

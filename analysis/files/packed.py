@@ -8,7 +8,6 @@ import bz2
 import gzip
 import io
 import lzma
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from isal import isal_zlib  # in half the time that zlib takes, which is what re
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.magic import container, packing
+from kernelscope.tracer.inside import temporary
 
 _PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes that are read, and had of them, at once: they stay in the processor's cache
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
@@ -67,7 +67,7 @@ def plain_file(path: Path) -> Iterator[Path]:
     if not _is_packed_container(path):
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="kernelscope-plain-") as folder:
+    with temporary.folder() as folder:
         copy = Path(folder) / (path.stem if path.suffix.lower() in _SUFFIXES and path.stem else path.name)
         try:
             with path.open("rb") as file, copy.open("wb") as out:

@@ -6,7 +6,10 @@ that dies takes no other's work along: what it had is tried again, and after som
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -14,6 +17,7 @@ from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 Function = Callable[[str, str], dict[str, Any]]
 TRIES = 3  # of a capture whose worker dies
 ADDRESS = "DASK_SCHEDULER_ADDRESS"  # the variable that Dask's own tools read
@@ -46,7 +50,7 @@ def _in_processes(function: Function, paths: Sequence[str], folder: str, count: 
     while left:
         alone = max(tries[path] for path in left) == TRIES - 1  # now it shows which one it is
         some = left[:1] if alone else left
-        with ProcessPoolExecutor(min(count, len(some))) as pool:
+        with ProcessPoolExecutor(min(count, len(some)), initializer=_end_with, initargs=(os.getpid(),)) as pool:
             futures: dict[Future[dict[str, Any]], str] = {pool.submit(function, path, folder): path for path in some}
             for future in as_completed(futures):
                 path = futures[future]
@@ -59,6 +63,14 @@ def _in_processes(function: Function, paths: Sequence[str], folder: str, count: 
                     result = _lost(path)
                 left.remove(path)
                 yield result
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process when the one that started it ends, however it does: it would wait for work for ever."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _on_dask(function: Function, paths: Sequence[str], folder: str, scheduler: str) -> Iterator[dict[str, Any]]:

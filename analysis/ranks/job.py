@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from kernelscope.analysis.ranks.messages import bandwidths
 from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.analysis.ranks.recording import RankRecording
 from kernelscope.analysis.trace import intervals
+from kernelscope.tracer.inside import temporary
 
 SCHEMA = "kernelscope/ranks/1"
 _APART = 0.3  # of the longest that a rank is in a collective, that its ends may lie apart: on processors threads wake up late
@@ -43,10 +43,10 @@ def job(
     whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction, impossible);
     what_if (see `_what_if`); matched, unmatched (collectives of all ranks, and of single ranks that not all have); notes.
     """
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
+    with temporary.folder() as parts:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        return _job(*recordings(paths, folder or Path(temporary), workers, scheduler))
+        return _job(*recordings(paths, folder or Path(parts), workers, scheduler))
 
 
 def _job(ranks: Sequence[RankRecording], notes: Sequence[str]) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +25,7 @@ from kernelscope.analysis.files import json_text
 from kernelscope.analysis.recordings import kinds
 from kernelscope.analysis.trace import TABLES, plain, storage
 from kernelscope.analysis.trace.storage import load
+from kernelscope.tracer.inside import temporary
 
 if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
@@ -104,7 +103,7 @@ def write(
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     threads = ThreadPoolExecutor(max_workers=1)  # what makes the tables needs the other processor
-    growing = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    growing = Path(temporary.made(temporary.beside(folder.name), str(folder.parent)))
     try:
         saved = threads.submit(storage.save_tables, trace, growing / "trace")
         described = threads.submit(lambda: list(map(_source, sources)))
@@ -124,10 +123,10 @@ def write(
         growing.rename(folder)
     except BaseException:
         threads.shutdown(cancel_futures=True)  # nothing writes any more
-        shutil.rmtree(growing, ignore_errors=True)
         raise
     finally:
         threads.shutdown()
+        temporary.removed(str(growing))
     return record
 
 

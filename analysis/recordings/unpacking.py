@@ -16,7 +16,6 @@ import shutil
 import stat
 import struct
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +25,7 @@ from typing import IO, Any, NamedTuple
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.kinds import MARKS
+from kernelscope.tracer.inside import temporary
 
 MOST_MEMBERS = 100_000
 MOST_BYTES = 1 << 30  # unpacked, if the archive is not large itself
@@ -115,8 +115,8 @@ def _explained(archive: Path) -> Iterator[None]:
 def _unpacked(archive: Path, form: str) -> Path | None:
     if form == "zip" and _top([member.name for member in _members(archive, form)]) is None:
         return None
-    target = Path(tempfile.mkdtemp(prefix="kernelscope-"))
-    atexit.register(shutil.rmtree, target, ignore_errors=True)
+    target = Path(temporary.made())
+    atexit.register(temporary.removed, str(target))
     names, written, available = [], 0, shutil.disk_usage(target).free - _SPARE
     for member in _members(archive, form):
         names.append(member.name)

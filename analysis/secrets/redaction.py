@@ -8,11 +8,9 @@ deleted rows and old pages hold values too; its triggers are taken out first, so
 from __future__ import annotations
 
 import mmap
-import os
 import re
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from kernelscope.analysis.secrets import cells as secret_cells
 from kernelscope.analysis.secrets import patterns as secret_patterns
 from kernelscope.analysis.secrets import texts as secret_texts
 from kernelscope.analysis.secrets.search import REPORT_MAGIC
+from kernelscope.tracer.inside import temporary
 
 _MOST_FINDINGS = 1_000_000
 _MOST_UNPACKED = 1 << 30  # bytes, or this many times the packed size if that is more
@@ -62,15 +61,13 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
             head = file.read(1 << 16)
         if not target.parent.is_dir():
             raise EvidenceError(f"{target}: no folder {target.parent}; make it first")
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(descriptor)
-        copy = Path(name)
+        copy = Path(temporary.made_file(temporary.beside(target.name), str(target.parent)))
         try:
             changes = _redact_database(source, copy) if head.startswith(SQLITE_MAGIC) else _redact_file(source, head, copy)
             shutil.copymode(source, copy)
             copy.replace(target)
         finally:
-            copy.unlink(missing_ok=True)
+            temporary.removed(str(copy))
     except OSError as error:
         raise EvidenceError(f"{error.filename or source}: {error.strerror or error}") from error
     return changes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import zipapp
 from pathlib import Path
 
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
 from kernelscope.tracer.outside.staging import stage
@@ -25,8 +25,8 @@ def pack(path: Path, force: bool = False) -> int:
     if path.exists() and not force:
         raise InputError(f"{path}: exists; name another file or pass --force to replace it")
     about = {"kernelscope": VERSION, "frameworks": list(FRAMEWORKS), "networks": list(networks.NETWORKS)}
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
-        folder = stage(Path(temporary))
+    with temporary.folder() as made:
+        folder = stage(Path(made))
         (folder / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf8")
         (folder / "__main__.py").write_text(_MAIN, encoding="utf8")
         try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.inside.ceilings import MACHINE, SCHEMA, TIMEOUT_S
 from kernelscope.tracer.inside.plan import child_variables
 from kernelscope.tracer.outside import conditions, gpu, locks, machine_cache
@@ -148,8 +148,8 @@ def _file(about: Mapping[str, Any]) -> Path:
 
 def _measured(environment: Environment, device: str, threads: int) -> dict[str, Any]:
     """Measure in the framework's own interpreter, in a process of its own."""
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
-        folder = Path(temporary)
+    with temporary.folder() as made:
+        folder = Path(made)
         staged = stage(folder / "staged")
         spec, out = folder / "spec.json", folder / "ceilings.json"
         spec.write_text(json.dumps({"framework": environment.framework, "device": device, "threads": threads}), encoding="utf8")

@@ -17,7 +17,6 @@ import os
 import re
 import sqlite3
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,6 +27,7 @@ from kernelscope.nsys_wrappers import capture, cuda_versions, find, nvprof, priv
 from kernelscope.nsys_wrappers.command import CaptureError
 from kernelscope.nsys_wrappers.find import Tool
 from kernelscope.nsys_wrappers.options import CPU_TRACES, GPU_TRACES, NsysOptions, NvprofOptions
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside import gpu, recipes
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import ChildError, UsageError
@@ -154,7 +154,7 @@ def _cupti(framework: str, environment: Environment | None) -> str | None:
     """Ask the framework's interpreter, in a process of its own: asking initialises CUDA."""
     if environment is None:
         return f"{framework} is not set up; create its environment with `kernelscope env create {framework}`"
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+    with temporary.folder() as folder:
         variables = {**os.environ, **environment.variables, "PYTHONPATH": str(stage(Path(folder)))}
         try:
             done = subprocess.run(

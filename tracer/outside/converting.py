@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside import environments, staging
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 from kernelscope.workloads import files, networks
@@ -57,7 +58,7 @@ def convert(network: str, folder: Path, targets: list[str], output: Path, force:
 
 @contextmanager
 def _staged() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+    with temporary.folder() as folder:
         yield staging.stage(Path(folder))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.launch import launch
 from kernelscope.tracer.inside.launching.options import RERUN_WARMUP, ProfileOptions
@@ -155,9 +155,9 @@ def _recorded(command: Sequence[str], options: ProfileOptions, folder: Path, lab
         "command": asked,
         "label": label,
     }
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
+    with temporary.folder() as made:
         try:
-            outcome: Outcome = launch(command, options, folder, str(stage(Path(temporary))), about)
+            outcome: Outcome = launch(command, options, folder, str(stage(Path(made))), about)
         except NoSuchCommand as error:
             raise UsageError(str(error)) from error
         except FolderLost as error:

@@ -6,14 +6,13 @@ import itertools
 import json
 import math
 import os
-import tempfile
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.inside import plan
+from kernelscope.tracer.inside import plan, temporary
 from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED
 from kernelscope.tracer.inside.scrubbing import Scrubber
 from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, process_noise, turns
@@ -144,8 +143,8 @@ class Session:
         planned = self._plan()
         name = PASSES[0]
         try:
-            with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
-                staged = self._staged or stage(Path(temporary))
+            with temporary.folder() as made:
+                staged = self._staged or stage(Path(made))
                 for done, (name, repeat) in enumerate(planned):
                     label = name if self._repeats(name) == 1 else f"{name} {repeat} of {self._repeats(name)}"
                     yield label, done, len(planned)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
@@ -11,6 +10,7 @@ from kernelscope.analysis.formats.ncu import printed
 from kernelscope.analysis.trace import Trace
 from kernelscope.nsys_wrappers import find, ncu_import
 from kernelscope.nsys_wrappers.export import ExportError
+from kernelscope.tracer.inside import temporary
 
 _MAGIC = b"NVR\x00"
 
@@ -30,7 +30,7 @@ def read(path: Path) -> Trace:
             f"KERNELSCOPE_NCU, or {by_hand}"
         )
     try:
-        with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+        with temporary.folder() as folder:
             trace = printed.read(ncu_import.export_csv(tool, path, Path(folder)))
     except ExportError as error:
         raise EvidenceError(f"{path}: {error}; use an ncu at least as new as the one that recorded it, or {by_hand}") from error

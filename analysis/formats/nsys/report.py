@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
@@ -13,6 +12,7 @@ from kernelscope.analysis.formats.nsys.trace import read_tables
 from kernelscope.analysis.trace import Trace
 from kernelscope.nsys_wrappers import export
 from kernelscope.nsys_wrappers.find import Tool
+from kernelscope.tracer.inside import temporary
 
 # What the files begin with, from all versions since 2021; 2025 and later write the version into the report's.
 _REPORT = re.compile(rb"NVIDIA (?:Tegra Profiler|Nsight Systems) Report (?:(\d{4})@(\d{1,2})@(\d{1,2})@)?")
@@ -41,7 +41,7 @@ def read(path: Path) -> Trace:
     if tool is None:
         raise EvidenceError(f"{path}: a report needs nsys to be read, and none is installed; {_remedy(path, version, stream)}")
     try:
-        with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+        with temporary.folder() as folder:
             exported = export.export_report(tool, path, Path(folder), stream=stream)
             with Database(exported) as database:
                 trace = read_tables(database, "nsys-report")

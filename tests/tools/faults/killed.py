@@ -1,0 +1,157 @@
+"""Kill commands with SIGKILL at random moments, and look at what is left: nothing that was there is lost, and the next try works.
+
+    python tests/tools/faults/killed.py [--times 100] [--seed 1] [--only NAME]
+
+After each kill: what the command reads is as it was; what it writes is not there, or can be read, or is refused in one line; the
+same command, told to replace what an earlier one left, ends well; and within 10 s no process of it runs. Temporary folders and
+files of killed commands are gone after the next command that comes 5 s later. Exits with 1 where that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[3]
+DATA = ROOT / "tests" / "data"
+KERNELSCOPE = str(Path(sys.executable).with_name("kernelscope"))
+CAPTURE = DATA / "gpu" / "h200" / "mlp.pt.trace.json.gz"
+PATIENCE_S = 10.0
+SETTLED_S = 6.0  # see tracer.inside.temporary
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is killed. words: with {out} for what it writes; again: added for the next try; reads: a command that reads {out}."""
+
+    name: str
+    words: tuple[str, ...]
+    again: tuple[str, ...] = ()
+    reads: tuple[str, ...] | None = None
+
+
+COMMANDS = (
+    Command("import", ("import", str(CAPTURE), "-o", "{out}"), ("--force",), ("breakdown", "{out}")),
+    Command("report", ("report", str(CAPTURE), "-o", "{out}.html"), ("--force",)),
+    Command("export", ("export", str(CAPTURE), "--format", "parquet", "-o", "{out}"), ("--force",)),
+    Command("redact", ("redact", str(CAPTURE), "-o", "{out}.gz"), ("--force",), ("breakdown", "{out}.gz")),
+    Command("ranks", ("ranks", str(DATA / "ranks"), "-o", "{out}.html")),
+    Command("compare", ("compare", "lenet", "-f", "pytorch", "--steps", "3", "--warmup", "2", "--repeats", "1", "-o", "{out}"),
+            ("--force",), ("breakdown", "{out}/pytorch")),
+)  # fmt: skip
+
+
+def digest(path: Path) -> str:
+    """Return a digest of a file, or of all in a folder."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return hashlib.sha256(b"".join(str(f).encode() + f.read_bytes() for f in files if f.is_file())).hexdigest()
+
+
+def run(words: Sequence[str], scratch: Path, limit: float = 120.0) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    variables = {**os.environ, "TMPDIR": str(scratch)}
+    return subprocess.run([KERNELSCOPE, *words], env=variables, capture_output=True, text=True, timeout=limit, check=False)
+
+
+def killed(words: Sequence[str], scratch: Path, after_s: float) -> tuple[int, set[int]]:
+    """Start a command, kill it, and return its exit status and the processes that it had started."""
+    variables = {**os.environ, "TMPDIR": str(scratch)}
+    process = subprocess.Popen([KERNELSCOPE, *words], env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    children: set[int] = set()
+    end = time.monotonic() + after_s
+    while time.monotonic() < end and process.poll() is None:
+        with contextlib.suppress(psutil.Error):
+            children |= {child.pid for child in psutil.Process(process.pid).children(recursive=True)}
+        time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGKILL)
+    return process.wait(), children
+
+
+def left_over(children: set[int]) -> list[str]:
+    """Return which processes of a killed command still run when their time is over."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end and any(map(psutil.pid_exists, children)):
+        time.sleep(0.1)
+    return [f"process {pid} still runs" for pid in children if psutil.pid_exists(pid)]
+
+
+def case(command: Command, out: Path, scratch: Path, after_s: float) -> list[str]:
+    """Kill once; return what is wrong."""
+    words = [word.format(out=out) for word in command.words]
+    status, children = killed(words, scratch, after_s)
+    wrong = left_over(children)
+    if command.reads is not None and any(out.parent.glob(out.name + "*")):
+        seen = run([word.format(out=out) for word in command.reads], scratch)
+        if "Traceback" in seen.stderr or seen.returncode not in (0, 2, 3):
+            wrong.append(f"what is left cannot be read: exit status {seen.returncode}: {seen.stderr[-200:]}")
+    again = run([*words, *command.again], scratch, 600.0)
+    if again.returncode:
+        wrong.append(f"the next try fails: {again.stderr.strip().splitlines()[-1:]}")
+    _remove(out)
+    return [f"{command.name}, killed after {after_s:.2f} s (status {status}): {line}" for line in wrong]
+
+
+def _remove(out: Path) -> None:
+    for path in out.parent.glob(out.name + "*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def swept(command: Command, out: Path, scratch: Path) -> list[str]:
+    """Run a command once more when what killed ones left has settled; return what is still left."""
+    time.sleep(SETTLED_S)
+    run([word.format(out=out) for word in command.words], scratch, 600.0)
+    _remove(out)
+    return [f"{command.name}: {path.name} is left" for folder in (scratch, out.parent) for path in folder.iterdir()]
+
+
+def main() -> int:
+    """Return 1 where something does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", help="a command (repeatable; default: all but compare, which records)")
+    arguments = parser.parse_args()
+    chance, wrong = random.Random(arguments.seed), list[str]()
+    chosen = [one for one in COMMANDS if (one.name in arguments.only if arguments.only else one.name != "compare")]
+    before = digest(DATA)
+    for command in chosen:
+        with tempfile.TemporaryDirectory(prefix="killed-") as name:
+            out, scratch = Path(name) / "out" / "result", Path(name) / "tmp"
+            out.parent.mkdir()
+            scratch.mkdir()
+            began = time.monotonic()
+            first = run([word.format(out=out) for word in command.words], scratch, 600.0)
+            whole_s = time.monotonic() - began
+            _remove(out)
+            if first.returncode:
+                wrong.append(f"{command.name}: does not run at all: {first.stderr.strip().splitlines()[-1:]}")
+                continue
+            found: list[str] = []
+            for _ in range(arguments.times):
+                found += case(command, out, scratch, chance.uniform(0.05, whole_s * 1.05))
+            found += swept(command, out, scratch)
+            print(f"{command.name}: killed {arguments.times} times within {whole_s:.1f} s, {len(found)} things wrong", flush=True)
+            wrong += found
+    if digest(DATA) != before:
+        wrong.append("what the commands read has changed")
+    print("\n".join(wrong[:60]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
