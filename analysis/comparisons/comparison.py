@@ -20,6 +20,7 @@ from kernelscope.analysis.trace import KINDS, PHASES, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/compare/1"
+RESULTS = 2  # raise it when the same recordings are said something else of: what was kept is then made again
 INSTRUMENTATION = "(instrumentation)"
 KERNELS_SHOWN = 25
 _OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a cell has none
@@ -52,6 +53,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "command": first["command"],
         "kernelscope": first["kernelscope"],
         "created": first["created"],
+        "results": RESULTS,
         "frameworks": [run.name for run in runs],
         "framework_of": {run.name: run.framework for run in runs},
         "left_out": left_out or [],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelscope.analysis.comparisons.comparison import SCHEMA
+from kernelscope.analysis.comparisons.comparison import RESULTS, SCHEMA
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
@@ -14,7 +14,10 @@ from kernelscope.analysis.trace.records import read_object
 
 
 def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
-    """Return the comparison that the only path names, as `compare` wrote it; None when runs are named."""
+    """Return the comparison that the only path names, as `compare` wrote it.
+
+    None when runs are named, and when an earlier version wrote it and its runs are still there: it is to be made again.
+    """
     if len(paths) > 1 or kind_of(paths[0]) is not Kind.COMPARISON:
         return None
     file = paths[0] if paths[0].is_file() else paths[0] / COMPARISON
@@ -25,7 +28,9 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
         raise EvidenceError(f"{file}: not a comparison; name a folder that `run` or `compare` wrote")
     if int(version) > int(newest):
         raise EvidenceError(f"{file}: written in schema {version}, this version reads up to {newest}; upgrade kernelscope")
-    return result
+    outdated = result.get("results") != RESULTS and paths[0].is_dir()
+    there = all((paths[0] / str(name)).is_dir() for name in result.get("frameworks") or [""])
+    return None if outdated and there else result
 
 
 def runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:

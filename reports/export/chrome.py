@@ -29,8 +29,11 @@ _CATEGORIES = {
     "host_lines": "host_line", "kernels": "kernel", "graphs": "cuda_graph", "copies": "gpu_memcpy", "syncs": "cuda_sync",
 }  # fmt: skip
 # Arguments as Kineto calls them; others keep their columns' names
-_ARGUMENTS = {"shapes": "Input Dims", "registers": "registers per thread", "shared_memory": "shared memory", "graph": "graph id"}
-_AS_JSON = frozenset({"shapes"})
+_ARGUMENTS = {
+    "shapes": "Input Dims", "types": "Input type", "strides": "Input Strides", "registers": "registers per thread",
+    "shared_memory": "shared memory", "graph": "graph id",
+}  # fmt: skip
+_AS_JSON = frozenset({"shapes", "types", "strides"})
 _OPERATIONS = {
     "host to device": "Memcpy HtoD", "device to host": "Memcpy DtoH", "device to device": "Memcpy DtoD",
     "host to host": "Memcpy HtoH", "peer to peer": "Memcpy PtoP", "set": "Memset",

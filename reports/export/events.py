@@ -30,7 +30,7 @@ _PLACES = {
 _DETAILS: Mapping[str, tuple[str, ...]] = {
     "steps": ("window", "warmup"),
     "ranges": ("category", "domain", "layer", "phase"),
-    "operators": ("scope", "layer", "phase", "attribution", "shapes"),
+    "operators": ("scope", "layer", "phase", "attribution", "shapes", "types", "strides"),
     "calls": ("api", "layer", "phase"),
     "host_lines": ("file", "function", "line"),
     "kernels": (

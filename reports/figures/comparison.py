@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kernelscope.reports import content, units
-from kernelscope.reports.colours import HOST, KINDS
+from kernelscope.reports.colours import COPY, HOST, KINDS
 from kernelscope.reports.content import Result
 from kernelscope.reports.figures import drawing as drawn
 from kernelscope.reports.figures.drawing import PALETTE, PHASES, Style, drawing, filled, short
@@ -128,7 +128,8 @@ def _kind_parts(result: Result) -> list[_Part]:
     groups = {}
     for row in result["kinds"]:
         kind = str(row["kind"])
-        groups[kind] = host[kind == "(host: in operator)"] if kind.startswith("(host") else kind
+        on_device = kind.removeprefix("(device: ").removesuffix(")") if kind.startswith("(device: ") else kind
+        groups[kind] = host[kind == "(host: in operator)"] if kind.startswith("(host") else on_device
     return _parts(result, "kinds", groups, list(host.values()), "other kinds")
 
 
@@ -153,11 +154,16 @@ def _parts(result: Result, table: str, groups: Mapping[str, str], greys: Sequenc
     coloured = [label for label in times if label not in greys]
     large = sorted(coloured, key=lambda label: -max(times[label].values()))[:PARTS]
     shown = [label for label in coloured if label in large]
-    parts = [_Part(label, times[label], KINDS.get(label, PALETTE[number])) for number, label in enumerate(shown)]
+    parts = [_Part(label, times[label], _colour(label, number)) for number, label in enumerate(shown)]
     small = [label for label in coloured if label not in large]
     if small:
         parts.append(_Part(rest, {n: sum(times[label][n] for label in small) for n in result["frameworks"]}, "#5b5bd6", "////"))
     return parts + [_Part(label, times[label], HOST[number]) for number, label in enumerate(greys) if label in times]
+
+
+def _colour(label: str, number: int) -> str:
+    """Return the colour of a part, the one of this number: that of its kind, of copies, or of the palette."""
+    return KINDS.get(label, COPY if label.startswith("copy ") else PALETTE[number])
 
 
 def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -> Figure:
