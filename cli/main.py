@@ -138,6 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not status:
             raise
         print(f"kernelscope: error: {printable(archives.named(str(error)), None)}", file=sys.stderr)
+        if isinstance(error, OSError):
+            outlets.abandon()
         return status
 
 

@@ -1,14 +1,34 @@
-"""stdout and stderr whose reader may go away before the command ends, as with `| head -1`.
+"""stdout and stderr whose reader may go away before the command ends, as with `| head -1`, or that know few characters.
 
-What nobody reads any more is dropped. So a command goes on to its end, writes its files, and exits with its own status.
+What nobody reads any more is dropped. So a command goes on to its end, writes its files, and exits with its own status. Where the
+encoding lacks a character (LANG=C), a plain one stands for it: us for microseconds, # for bars.
 """
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import io
 import os
 import sys
 from typing import Any
+
+_PLAIN = {
+    "µ": "u", "μ": "u", "·": "-", "→": "->", "\xd7": "x", "…": "...", "─": "-", "—": "-", "\u2013": "-", "▒": "~", "±": "+-",
+}  # fmt: skip
+_BARS = "█▉▊▋▌▍▎▏"
+ERRORS = "kernelscope-plain"
+
+
+def _in_plain(error: UnicodeError) -> tuple[str, int]:
+    """Return what stands for characters that cannot be encoded."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join("#" if letter in _BARS else _PLAIN.get(letter, "?") for letter in lacking), error.end
+
+
+codecs.register_error(ERRORS, _in_plain)
 
 
 class _Outlet(io.FileIO):
@@ -46,4 +66,13 @@ def _outliving(stream: Any) -> Any:
         return stream
     buffer = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
     settings: dict[str, Any] = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
-    return io.TextIOWrapper(buffer, stream.encoding, stream.errors, **settings)
+    errors = ERRORS if codecs.lookup(stream.encoding).name != "utf-8" else stream.errors
+    return io.TextIOWrapper(buffer, stream.encoding, errors, **settings)
+
+
+def abandon() -> None:
+    """Drop what is still to be written to stdout, which cannot be: Python would try again as it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

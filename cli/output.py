@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from kernelscope.cli import outlets
 from kernelscope.reports import advice, comparison_tables, confirmed, hang, ranks, ranks_compared, tables, terminal
 from kernelscope.reports.renderers import RENDERERS, to_csv
 from kernelscope.reports.table import Table, of_rows
@@ -140,7 +141,7 @@ def write_page(write: Callable[[], None], target: Path) -> None:
 def _replacing() -> None:
     """Let bars and dashes not stop a terminal that cannot show them."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+        sys.stdout.reconfigure(errors=outlets.ERRORS)
 
 
 def _print(renderable: Any, elsewhere: int = _ELSEWHERE) -> None:

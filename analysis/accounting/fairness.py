@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.errors import EvidenceError
+
 PASS, FAIL, MISSING = "pass", "fail", "not available"
 OUTPUT_LIMIT = 1e-4  # largest difference of two logits, relative to the reference's largest absolute logit
 LOSS_LIMIT = 1e-3  # largest relative difference of one step's loss
@@ -98,7 +100,17 @@ def check(checks: Mapping[str, Mapping[str, Any] | None], network: Mapping[str, 
 
     checks: per framework what check.json holds (parameters, layer_shapes, outputs, losses), with `settings` and `versions` as
     child.json has them; None or missing parts are reported as not available. network: as workloads.networks.as_dict wrote it.
+    Raises EvidenceError where they hold values of other types than were written.
     """
+    try:
+        return _checked(checks, network)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise EvidenceError(
+            f"check.json of {', '.join(checks)}: not as it was written ({error}); record the run again"
+        ) from error
+
+
+def _checked(checks: Mapping[str, Mapping[str, Any] | None], network: Mapping[str, Any]) -> FairnessReport:
     result = {name: dict(values or {}) for name, values in checks.items()}
     rounding = max((ROUNDING[arithmetic(values)] for values in result.values()), default=1.0)
     reference = next((name for name, values in result.items() if values.get("outputs")), None)

@@ -62,7 +62,7 @@ class Imported:
         file = self.path / "breakdowns" / f"{by}.json"
         try:
             stored = json_text.parsed(file.read_text(encoding="utf8"))
-            if stored["version"] == RESULTS_VERSION:
+            if stored["version"] == RESULTS_VERSION and stored["digest"] == _digest(stored["breakdown"]):
                 return _given(stored["breakdown"])
         except (OSError, ValueError, KeyError, TypeError):
             pass  # not made then: make it now
@@ -78,6 +78,11 @@ class Imported:
             except EvidenceError as error:
                 result.append({"by": by, "unavailable": str(error), "rows": []})
         return result
+
+
+def _digest(envelope: Any) -> str:
+    """Return what tells whether a stored breakdown is as it was written: else it is made again."""
+    return hashlib.sha256(json.dumps(envelope, sort_keys=True).encode()).hexdigest()
 
 
 def _given(envelope: dict[str, Any]) -> dict[str, Any]:
@@ -158,4 +163,6 @@ def _write_breakdowns(trace: Trace, folder: Path) -> None:
     folder.mkdir()
     for by, result in envelopes(trace, tuple(BY)).items():
         envelope = {"by": by, "unavailable": result} if isinstance(result, str) else result
-        (folder / f"{by}.json").write_text(json.dumps({"version": RESULTS_VERSION, "breakdown": envelope}), encoding="utf8")
+        (folder / f"{by}.json").write_text(
+            json.dumps({"version": RESULTS_VERSION, "digest": _digest(envelope), "breakdown": envelope}), encoding="utf8"
+        )

@@ -16,6 +16,7 @@ _BOUNDS = {
     "ONEDNN_MAX_CPU_ISA": "onednn", "DNNL_MAX_CPU_ISA": "onednn", "MKL_ENABLE_INSTRUCTIONS": "mkl", "MKL_CBWR": "mkl",
     "ATEN_CPU_CAPABILITY": "aten", "OPENBLAS_CORETYPE": "openblas",
 }  # fmt: skip
+_MANY, _MOST = 4, 0.7  # layers whose kind is named, and the share of their time that it must have
 _ONEDNN = {
     "pytorch": "torch.backends.mkldnn.enabled = True (and no torch.backends.mkldnn.flags(enabled=False) around the model)",
     "tensorflow": "TF_ENABLE_ONEDNN_OPTS=1 in the environment before TensorFlow is imported",
@@ -110,7 +111,8 @@ def other_library(case: Case) -> list[Suspicion]:
         library = {side: "its own kernels" if text == ev.framework(case, side) else text for side, text in (("a", a), ("b", b))}
         slow, fast = sides
         title = (
-            f"{ev.name(case, slow)} computes {ev.layers(chosen)} with {library[slow]}, slower here than {library[fast]} "
+            f"{ev.name(case, slow)} computes {ev.layers(chosen)}{_mostly(chosen, slow)} with {library[slow]}, slower here than "
+            f"{library[fast]} "
             f"in {ev.name(case, fast)}"
         )
         confidence = "high" if case.same_framework else "medium"
@@ -119,6 +121,18 @@ def other_library(case: Case) -> list[Suspicion]:
         remedy = ev.remedy(case, slow, _ONEDNN if stated.get("onednn") is False else _LIBRARY)
         result.append(Suspicion("slower library", title, claims, confidence, sentences, remedy))
     return result
+
+
+def _mostly(chosen: list[ev.RowGroup], side: str) -> str:
+    """Return what many layers compute for the most part, for a title; nothing where they are few or differ."""
+    times: dict[str, int] = {}
+    for group in chosen:
+        for kind in group.computing(side):
+            times[kind] = times.get(kind, 0) + group.time_ns(side, [kind])
+    if len({group.layer for group in chosen}) < _MANY or not times:
+        return ""
+    largest = max(times, key=lambda kind: times[kind])
+    return f" (mostly {largest})" if times[largest] > _MOST * sum(times.values()) else ""
 
 
 def _explained_otherwise(case: Case, group: ev.RowGroup) -> bool:
