@@ -258,14 +258,15 @@ def test_what_an_agent_left_becomes_a_record_with_its_recordings_judged(gpu_chec
     assert found["NVML fields", "agent"]["outcome"] == "passed"
     assert found["record", "jax, cupti"]["reasons"] == ["no module jax"]
     kernels = found["kernels recorded", "pytorch, cupti"]
-    assert (kernels["outcome"], kernels["measured"]["kernels on the GPU"], kernels["measured"]["busy_ns"]) == ("passed", 2, 5000)
+    assert (kernels["measured"]["kernels on the GPU"], kernels["measured"]["busy_ns"]) == (2, 5000)
+    assert kernels["outcome"] == "failed", "of 5000 ns of kernels the layer's 4000 are known"
+    assert kernels["reasons"] == ["80.0% of the kernels' time is in known layers, below 95%"]
     sums = found["sums as in the file", "pytorch, cupti"]
     assert (sums["outcome"], sums["measured"]["duration_ns"]) == ("passed", 5000)
     assert found["NVTX ranges arrived", "pytorch, cupti"]["outcome"] == "not run"
     rows = found["rows add up, layers covered", "pytorch, cupti"]
-    assert rows["outcome"] == "failed", "of 30000 ns the layer's 7500 are known"
-    assert rows["reasons"] == ["coverage by layer is 25.0%, below 85%"]
-    assert rows["measured"]["step_ns"] == 30_000
+    assert rows["outcome"] == "passed"
+    assert (rows["measured"]["step_ns"], rows["measured"]["coverage"]) == (30_000, 0.25)
     assert found["collectors agree", "pytorch"]["reasons"] == ["only cupti recorded it"]
     assert status == 1
     assert "record: " in capsys.readouterr().out
