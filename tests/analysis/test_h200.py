@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -25,6 +26,12 @@ from kernelscope.analysis.kernels.names import describe
 from kernelscope.analysis.recordings.run import Run
 
 DATA = Path(__file__).parents[1] / "data" / "gpu" / "h200"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that reads one of the recorded runs, of which a copy keeps its cache."""
+    return lambda name: Run(Path(shutil.copytree(DATA / name, tmp_path / name)))
 
 
 def capture(name):
@@ -141,8 +148,8 @@ def test_products_of_bfloat16_are_told_from_those_in_tf32_by_their_names():
     assert set(table.loc[table["name"].astype("string").str.startswith("nvjet"), "dtype"]) == {"bf16"}
 
 
-def test_kernels_of_xlas_command_buffers_are_of_layers():
-    trace = Run(DATA / "lenet-jax-framework").trace()
+def test_kernels_of_xlas_command_buffers_are_of_layers(run):
+    trace = run("lenet-jax-framework").trace()
     kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(bool)]
     assert not kernels["operator"].astype("string").str.startswith("command_buffer").any()
     lasted = kernels["end_ns"] - kernels["start_ns"]
@@ -156,15 +163,15 @@ def test_kernels_of_xlas_command_buffers_are_of_layers():
     assert of["loop_reduce_window_fusion"] == {"pool2"}
 
 
-def test_calls_of_cudnn_are_tied_to_their_layers():
-    trace = Run(DATA / "lenet-cudnn-cupti").trace()
+def test_calls_of_cudnn_are_tied_to_their_layers(run):
+    trace = run("lenet-cudnn-cupti").trace()
     kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(bool)]
     assert kernels["layer"].notna().all()
     assert {"conv1", "conv2", "fc1", "fc2", "fc3"} <= set(kernels["layer"])
 
 
-def test_a_run_of_pytorch_adds_up_and_has_every_kernel_once():
-    trace = Run(DATA / "lenet-pytorch-framework").trace()
+def test_a_run_of_pytorch_adds_up_and_has_every_kernel_once(run):
+    trace = run("lenet-pytorch-framework").trace()
     kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(bool)]
     with gzip.open(DATA / "lenet-pytorch-framework" / "kernels" / "1" / "operators.pt.trace.json.gz", "rt") as file:
         events = [e for e in json.load(file)["traceEvents"] if e.get("cat") == "kernel"]

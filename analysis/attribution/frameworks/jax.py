@@ -126,9 +126,9 @@ def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.D
         ]
     )
     codes, distinct = pd.factorize(keys)
-    named = [(f"{module}({number})", instruction) for module, number, instruction in distinct]
     contents = xplane.read_programs(path)
-    ran = dict.fromkeys(key for key, _ in named if key in contents)
+    named = [(xplane.program_key(contents, str(module), number), instruction) for module, number, instruction in distinct]
+    ran = dict.fromkeys(key for key, _ in named if key is not None)
     programs = {key: hlo.parse(contents[key], str(path)) for key in ran}
     network = context.network or Scopes(programs.values(), _functions(context))
     names = {key: ProgramNames(program, network) for key, program in programs.items()}

@@ -22,7 +22,7 @@ import pandas as pd
 
 from kernelscope.analysis.formats.xplane import hlo
 from kernelscope.analysis.formats.xplane.hlo import Instruction, Program
-from kernelscope.analysis.formats.xplane.tables import Plane
+from kernelscope.analysis.formats.xplane.tables import Plane, program_key
 from kernelscope.analysis.trace.categories import translated
 
 INTEGERS, TEXTS = ("program_id",), ("hlo_module",)  # the statistics that this needs besides hlo_op, tf_op and name
@@ -54,10 +54,12 @@ def added(plane: Plane, contents: Mapping[str, bytes], source: str) -> Plane:
     nameless = _nameless(events)
     program = events["stat_hlo_module"].astype("string") + "(" + events["stat_program_id"].astype("string") + ")"
     operation, operator = (events[f"stat_{name}"].astype("object") for name in ("hlo_op", "tf_op"))
-    for key in program[nameless].dropna().unique():
-        if key not in contents:
+    for name in program[nameless].dropna().unique():
+        module, _, number = str(name)[:-1].rpartition("(")
+        key = program_key(contents, module, number)
+        if key is None:
             continue
-        mine = events[(program == key).fillna(False).to_numpy(bool)].sort_values("start_ns", kind="stable")
+        mine = events[(program == name).fillna(False).to_numpy(bool)].sort_values("start_ns", kind="stable")
         found = _Operators(hlo.parse(contents[key], source)).of_events(mine)
         found = found[nameless.loc[found.index].to_numpy(bool)]
         operation.loc[found.index] = [instruction for instruction, _ in found]

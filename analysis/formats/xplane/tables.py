@@ -18,7 +18,7 @@ with numpy, a field of all events at a time; only what is outside of events goes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -189,6 +189,19 @@ _COLUMNS = {
     "name": "string",
     "display_name": "string",
 }
+
+
+def program_key(contents: Mapping[str, bytes], module: str, number: object) -> str | None:
+    """Return under which name a file's programs, as `read_programs` returns them, hold an event's; None where none is it.
+
+    A program that JAX took from its cache of compiled ones has another number in events than the one it is kept under: it is the
+    only one of its module's name then.
+    """
+    key = f"{module}({number})"
+    if key in contents:
+        return key
+    others = [name for name in contents if name.rpartition("(")[0] == module]
+    return others[0] if len(others) == 1 else None
 
 
 @cache

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
+from kernelscope.analysis.formats.xplane import tables
 from kernelscope.analysis.formats.xplane import trace as xplane
 from kernelscope.analysis.recordings import captures
 from tests.places import ROOT, corpus
@@ -522,3 +523,11 @@ def test_whatever_planes_hold_nothing_but_evidence_errors_escape(tmp_path_factor
         trace = xplane.read(path)
         trace.check()
         captures.finish(trace)
+
+
+def test_a_program_from_jaxs_cache_is_known_by_its_name():
+    contents = {"jit_step(7)": b"", "jit_multiply(1)": b"", "jit_multiply(2)": b""}
+    assert tables.program_key(contents, "jit_step", 7) == "jit_step(7)"
+    assert tables.program_key(contents, "jit_step", 8) == "jit_step(7)"
+    assert tables.program_key(contents, "jit_multiply", 3) is None
+    assert tables.program_key(contents, "jit_other", 7) is None
