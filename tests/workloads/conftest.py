@@ -29,7 +29,7 @@ def run_in(staged):
             pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
         variables = {**os.environ, "PYTHONPATH": str(staged), "OMP_NUM_THREADS": "2", **environment.variables}
         command = [str(environment.python), "-c", script, *map(str, arguments)]
-        for _ in range(2 if framework == "cntk" else 1):  # CNTK dies of SIGFPE now and then while it reads
+        for _ in range(5 if framework == "cntk" else 1):  # CNTK dies of SIGFPE now and then while it reads
             done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
             if done.returncode != -signal.SIGFPE:
                 break
