@@ -61,7 +61,7 @@ def read(path: Path) -> Ceilings:
         content = json_text.parsed(path.read_text(encoding="utf8"))
     except (OSError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise EvidenceError(f"{path}: no JSON ({error}); name a file of the schema {NAME}/{VERSION}") from error
     return of_record(content, str(path))
 

@@ -118,7 +118,7 @@ def shapes(text: str) -> tuple[Shape, ...]:
     """Return the shapes of an operator's inputs, lists of tensors one after another; empty for what has none."""
     try:
         entries = json_text.parsed(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return ()
     result: list[Shape] = []
     for entry in entries if isinstance(entries, list) else ():

@@ -112,8 +112,7 @@ def other_library(case: Case) -> list[Suspicion]:
         slow, fast = sides
         title = (
             f"{ev.name(case, slow)} computes {ev.layers(chosen)}{_mostly(chosen, slow)} with {library[slow]}, slower here than "
-            f"{library[fast]} "
-            f"in {ev.name(case, fast)}"
+            f"{library[fast]} in {ev.name(case, fast)}"
         )
         confidence = "high" if case.same_framework else "medium"
         sentences = _examples(case, chosen, sides)

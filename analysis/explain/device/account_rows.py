@@ -23,8 +23,10 @@ def label(row: Any) -> str:
         return f"({OUTSIDE})"
     if row.part == COPY:
         return f"(copy {row.kind})" if row.kind != "set" else "(memory set)"
-    if row.part in (COMMUNICATION, INTERRUPTED):
-        return "(exposed communication)" if row.part == COMMUNICATION else "(another process has the device)"
+    if row.part == COMMUNICATION:
+        return "(exposed communication)"
+    if row.part == INTERRUPTED:
+        return "(another process has the device)"
     return "(CUDA graph)" if row.part == GRAPH else str(row.kind) if isinstance(row.kind, str) else "unknown"
 
 

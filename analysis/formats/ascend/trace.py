@@ -228,7 +228,7 @@ def _as_list(text: str) -> str | None:
     """Return shapes or types, which torch_npu joins into one text with ";\\r\\n", as the list of lists that Kineto writes."""
     try:
         result = json_text.parsed(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     if not isinstance(result, str):
         return text

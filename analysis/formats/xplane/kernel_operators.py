@@ -63,7 +63,7 @@ def added(plane: Plane, contents: Mapping[str, bytes], source: str) -> Plane:
         found = _Operators(hlo.parse(contents[key], source)).of_events(mine)
         found = found[nameless.loc[found.index].to_numpy(bool)]
         operation.loc[found.index] = [instruction for instruction, _ in found]
-        operator.loc[found.index] = [name for _, name in found]
+        operator.loc[found.index] = [scope for _, scope in found]
     columns = {"stat_hlo_op": operation.astype("category"), "stat_tf_op": operator.astype("category")}
     return replace(plane, events=events.assign(**columns))
 

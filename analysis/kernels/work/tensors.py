@@ -29,7 +29,7 @@ def list_of(text: str) -> list[Any]:
     """Return the list that a text is in JSON; an empty one where it is none."""
     try:
         result = json_text.parsed(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return []
     return result if isinstance(result, list) else []
 
