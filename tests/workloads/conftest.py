@@ -27,13 +27,14 @@ def run_in(staged):
         if environment is None:
             reason = f"no environment for {framework}; run `kernelscope env create {framework}`"
             pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-        variables = {**os.environ, "PYTHONPATH": str(staged), "OMP_NUM_THREADS": "2", "PYTHONFAULTHANDLER": "1", **environment.variables}
+        ours = {"PYTHONPATH": str(staged), "OMP_NUM_THREADS": "2", "PYTHONFAULTHANDLER": "1"}
+        variables = {**os.environ, **ours, **environment.variables}
         command = [str(environment.python), "-c", script, *map(str, arguments)]
         for _ in range(5 if framework == "cntk" else 1):
             done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
             if done.returncode != -signal.SIGFPE:
                 break
-        if framework == "cntk" and done.returncode == -signal.SIGFPE:  # CNTK's own; rare, and not seen again when it was looked for
+        if framework == "cntk" and done.returncode == -signal.SIGFPE:  # rare, and not seen again when looked for
             pytest.skip(f"CNTK died of SIGFPE five times in a row: {done.stderr[-2000:]}")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.strip().splitlines()[-1])
