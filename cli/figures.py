@@ -13,8 +13,7 @@ from kernelscope.analysis.comparisons.comparison import compare
 from kernelscope.analysis.recordings import imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.cli import sharing
-from kernelscope.cli.report import named_runs
+from kernelscope.cli import named, sharing
 from kernelscope.cli.roofline import best_known
 from kernelscope.reports import measured
 from kernelscope.reports.figures import STYLES, files, gathered
@@ -56,7 +55,7 @@ def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
     recorded = opening.recorded_comparison(paths)
     if recorded is not None:
         return gathered.of_comparison(sharing.shareable(recorded, full_paths))
-    runs, left_out = named_runs(paths)
+    runs, left_out = named.runs(paths)
     result = compare(runs, left_out)
     return _of_run(result, runs[0]) if len(runs) == 1 else gathered.of_comparison(result)
 

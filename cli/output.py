@@ -129,6 +129,16 @@ def write_ranks(result: Mapping[str, Any], form: str) -> None:
         sys.stdout.write(tables.to_json(dict(result)) if form == "json" else told.markdown(result))
 
 
+def target_file(text: str, force: bool) -> Path:
+    """Return where the report goes; raise InputError when a file there would be lost or the folder cannot be made."""
+    target = Path(text)
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; name a file, such as {target / 'report.html'}")
+    if target.exists() and not force:
+        raise InputError(f"{target}: exists; name another file or pass --force to replace it")
+    return target
+
+
 def write_page(write: Callable[[], None], target: Path) -> None:
     """Write an HTML page and say on stderr where it is; raise InputError when it cannot be written."""
     try:

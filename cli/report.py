@@ -20,14 +20,13 @@ from kernelscope.analysis.comparisons.comparison import compare
 from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.imported import Imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
-from kernelscope.analysis.recordings.names import told_apart
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.cli import output, sharing, warn
+from kernelscope.cli import named, output, sharing, warn
 from kernelscope.cli.breakdown import recording_cost
 from kernelscope.cli.output import FORMATS, figure_options
 from kernelscope.reports.captures import first
 from kernelscope.tracer.inside import temporary
-from kernelscope.tracer.outside.errors import InputError, UsageError
+from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.version import VERSION
 
 _GENERATED, _HEAD = '<meta name="generator" content="kernelscope', 4000  # in the first characters of each of our pages
@@ -76,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         sweep_report.run([Path(path) for path in arguments.paths], arguments.output, arguments.force, arguments.format)
         return 0
-    target = target_file(arguments.output, arguments.force) if arguments.output else None
+    target = output.target_file(arguments.output, arguments.force) if arguments.output else None
     form = arguments.format or (None if target else "table")
     if target is None and arguments.format is None and len(paths) == 1:
         target = _beside(Path(arguments.paths[0]), paths[0])
@@ -106,7 +105,7 @@ def write(run: Run, target: Path, advised: dict[str, Any]) -> None:
 
 def _of_runs(paths: Sequence[Path], target: Path | None, form: str | None, full_paths: bool) -> None:
     """Report one run with its breakdowns, or several side by side."""
-    runs, left_out = named_runs(paths)
+    runs, left_out = named.runs(paths)
     result = sharing.shareable(compare(runs, left_out), full_paths)
     if len(runs) > 1:
         if target is not None:
@@ -167,31 +166,3 @@ def _beside(given: Path, path: Path) -> Path | None:
     if target.exists() and _GENERATED not in target.read_text(encoding="utf8", errors="replace")[:_HEAD]:
         raise InputError(f"{target}: exists, and is no page of ours; -o FILE.html names another place")
     return target
-
-
-def target_file(text: str, force: bool) -> Path:
-    """Return where the report goes; raise InputError when a file there would be lost or the folder cannot be made."""
-    target = Path(text)
-    if target.is_dir():
-        raise InputError(f"{target}: is a folder; name a file, such as {target / 'report.html'}")
-    if target.exists() and not force:
-        raise InputError(f"{target}: exists; name another file or pass --force to replace it")
-    return target
-
-
-def named_runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
-    """Return runs and what was left out of their comparisons; those of one name are called by what tells their folders apart.
-
-    Raises UsageError where a run is named twice.
-    """
-    runs, left_out = opening.runs(paths)
-    by_name: dict[str, list[Run]] = {}
-    for run in runs:
-        by_name.setdefault(run.name, []).append(run)
-    for same in (same for same in by_name.values() if len(same) > 1):
-        names = told_apart([run.path for run in same])
-        if names is None or set(names) & set(by_name):
-            raise UsageError(f"two runs are called {same[0].name}; name each folder once, or rename one of them")
-        for run, name in zip(same, names, strict=True):
-            run.name = name
-    return runs, left_out

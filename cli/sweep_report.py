@@ -7,8 +7,7 @@ from pathlib import Path
 
 from kernelscope.analysis.comparisons import sweeps
 from kernelscope.analysis.comparisons.sweeps import Sweep
-from kernelscope.cli.output import write_page, write_rows
-from kernelscope.cli.report import target_file
+from kernelscope.cli.output import target_file, write_page, write_rows
 from kernelscope.reports.renderers import to_csv
 from kernelscope.reports.sweeps import cells, page
 from kernelscope.tracer.outside.errors import InputError, UsageError

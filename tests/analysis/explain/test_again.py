@@ -6,7 +6,7 @@ import re
 import pytest
 
 from kernelscope.analysis.explain import again
-from kernelscope.cli import compare, profile, report, run
+from kernelscope.cli import compare, named, profile, run
 from kernelscope.reports import content
 from kernelscope.tracer.outside.errors import UsageError
 
@@ -40,9 +40,9 @@ def test_a_capture_on_either_side_decides():
 
 def test_two_runs_of_a_name_are_called_by_their_folders(tmp_path, run_folder):
     paths = [run_folder(tmp_path / name / "1", recorder="profile", label="train") for name in ("before", "after")]
-    assert [run.name for run in report.named_runs(paths)[0]] == ["before", "after"]
+    assert [run.name for run in named.runs(paths)[0]] == ["before", "after"]
     with pytest.raises(UsageError, match="two runs are called train; name each folder once"):
-        report.named_runs([paths[0], paths[0]])
+        named.runs([paths[0], paths[0]])
 
 
 @pytest.mark.parametrize(("recorder", "said"), [("profile", "profile each side three times"), (None, "--repeats 3 or more")])

@@ -4,7 +4,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict
 
-from kernelscope.tracer.inside.frameworks.keras import script as keras
+from kernelscope.tracer.inside.frameworks.keras import layers
 from kernelscope.tracer.inside.frameworks.pytorch import modules
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -54,8 +54,8 @@ class Layers(modules.Layers):
         if not hasattr(root, "_layers"):
             super(Layers, self)._name(root, prefixed)
             return
-        for path, layer in keras.paths(root, prefixed):
+        for path, layer in layers.paths(root, prefixed):
             if id(layer) not in self._names:
                 self._names[id(layer)] = path
                 self._kept.append(layer)
-                self._types.setdefault(path, (type(layer).__name__, keras.weights(layer)))
+                self._types.setdefault(path, (type(layer).__name__, layers.weights(layer)))

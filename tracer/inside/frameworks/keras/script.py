@@ -12,10 +12,11 @@ records operators and waits for them.
 
 import functools
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from kernelscope.tracer.inside.frameworks import keras as own
-from kernelscope.tracer.inside.frameworks.script import Base, Seen, elements, network
+from kernelscope.tracer.inside.frameworks.keras import layers, on_torch
+from kernelscope.tracer.inside.frameworks.script import Base, Seen, network
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -86,7 +87,7 @@ class Adapter(Base):
     def known(self) -> List[Any]:
         """Return the models that were seen and are still alive, those left out that are part of another."""
         models = self.models.alive()
-        parts = {id(layer) for model in models for _, layer in paths(model)[1:]}
+        parts = {id(layer) for model in models for _, layer in layers.paths(model)[1:]}
         return [model for model in models if id(model) not in parts]
 
     def _beginning(self, kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -213,7 +214,7 @@ class Adapter(Base):
         functions = [row for row in (found["network"] or {}).get("layers", ()) if row["type"] == "function"]
         models = self.known()
         if models:
-            rows = [row for model in models for row in table(model, prefixed=len(models) > 1)]
+            rows = [row for model in models for row in layers.table(model, prefixed=len(models) > 1)]
             found["network"] = network(" + ".join(model.name for model in models), rows)
             found["network"]["layers"] += functions
         return found
@@ -317,8 +318,6 @@ class OnTorch(Side):
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Put ranges around layers, losses, metrics, backward, the optimizer and the loading of data."""
-        from kernelscope.tracer.inside.frameworks.keras import on_torch
-
         adapter, keras = self.adapter, self.adapter.keras
         self._layers = on_torch.Layers(adapter, recorder, kernels)
         found = self._layers.attach()
@@ -340,27 +339,3 @@ _SIDES = {"jax": OnJax, "torch": OnTorch}
 def defining(owner: Any, name: str) -> Any:
     """Return the class of an owner's bases that defines the attribute, or None."""
     return next((base for base in owner.__mro__ if name in vars(base)), None)
-
-
-def paths(model: Any, prefixed: bool = False) -> List[Tuple[str, Any]]:
-    """Return [(path, layer)] of a model and all layers in it, outermost first; the model has its own name."""
-    found, waiting, seen = [(model.name, model)], [(model, model.name + "." if prefixed else "")], {id(model)}
-    while waiting:
-        layer, prefix = waiting.pop(0)
-        for inner in getattr(layer, "_layers", None) or ():
-            if id(inner) not in seen and hasattr(inner, "name"):
-                seen.add(id(inner))
-                found.append((prefix + inner.name, inner))
-                waiting.append((inner, prefix + inner.name + "."))
-    return found
-
-
-def weights(layer: Any) -> int:
-    """Return how many numbers a layer's own weights are, those of the layers inside it left out."""
-    held = list(getattr(layer, "_trainable_variables", ())) + list(getattr(layer, "_non_trainable_variables", ()))
-    return sum(elements(variable.shape) for variable in held)
-
-
-def table(model: Any, prefixed: bool = False) -> List[Tuple[str, str, int]]:
-    """Return (path, class, weights) of each layer of a model."""
-    return [(path, type(layer).__name__, weights(layer)) for path, layer in paths(model, prefixed)]
