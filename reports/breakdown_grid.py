@@ -208,5 +208,5 @@ def _beside(result: Mapping[str, Any]) -> str:
         parts.append(f"{result['pass']} pass{against}")
     steps = f"{units.counted(result['steps'], 'step')}, " if result["steps"] else ""
     of = f" of {result['coverage_of']}" if result["by"] == "layer" and result.get("coverage_of") else ""
-    parts.append(f"{steps}coverage {units.percent(result['coverage'])}{of}")
+    parts.append(f"{steps}{content.known(result)}{of}")
     return " · ".join(parts)

@@ -50,17 +50,17 @@ READING = (
         "to what the host was doing; so rows add up to the step exactly",
     ),
     ("duration", "sum of the kernel's own durations over all measured steps, as vendors' tools report it; kernels may overlap"),
-    ("coverage", "share of the step in rows whose layer, or kind, is known from evidence"),
+    ("layer known for", "share of the step in rows whose layer, or kind, is known from evidence: the coverage"),
     (
         "(instrumentation)",
         "clean mean step minus that of the traced pass: what tracing cost, so that columns add up to clean time",
     ),
-    ("(dispatch)", "inside the framework's call, outside of any of its operators"),
+    ("(in the framework)", "inside the framework's call, outside of any of its operators"),
     (
         "(between layers)",
         "the host, in the forward or backward call and in no layer: the framework's and the model's own code there",
     ),
-    ("(waiting)", "the host waits for results"),
+    ("(synchronisation)", "the host waits for results"),
     ("(communication)", "several devices exchange what they computed, such as gradients"),
     ("(unattributed)", "no evidence says which layer this was for; shown so that nothing is lost"),
     ("(host: …)", "no kernel ran; what the host was doing"),
@@ -98,6 +98,12 @@ class Difference(NamedTuple):
 def by(breakdown: Mapping[str, Any]) -> str:
     """Return what makes a row of a breakdown, in words: by layer, by kernel in each layer."""
     return f"by {'kernel in each layer' if breakdown['by'] == 'layer-kernel' else breakdown['by']}"
+
+
+def known(breakdown: Mapping[str, Any]) -> str:
+    """Return of how much of a breakdown's whole it is known in which row it belongs: layer known for 99.3%."""
+    key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
+    return f"{key} known for {units.percent(breakdown['coverage'])}"
 
 
 def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:

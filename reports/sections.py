@@ -479,9 +479,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
     total = [ViewCell(whole), *(ends if timed else [ends[-1], *ends[1:-1]]), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     of_pass = f"{part['pass']} pass, " if part.get("pass") else ""
-    caption = f"{whole.capitalize()} {content.by(part)}" + (
-        f" ({of_pass}coverage {units.percent(part['coverage'])})" if rows else ""
-    )
+    caption = f"{whole.capitalize()} {content.by(part)}" + (f" ({of_pass}{content.known(part)})" if rows else "")
     grouping = tuple(name for name in GROUPED if name in known and name != by) if len(known) > 2 else ()
     return View(
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,

@@ -57,9 +57,7 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
     ]
     escaped = [[text.markdown(cell) for cell in row] for row in cells]
     table = markdown_table([text.markdown(head) for head in heads], [*escaped, whole], right)
-    known = f"coverage {units.percent(breakdown['coverage'])}" + (
-        f", {units.counted(breakdown['steps'], 'step')}" if breakdown["steps"] else ""
-    )
+    known = content.known(breakdown) + (f", {units.counted(breakdown['steps'], 'step')}" if breakdown["steps"] else "")
     return f"### {content.whole(breakdown).capitalize()} {content.by(breakdown)}\n\n{table}\n{known}\n"
 
 

@@ -20,11 +20,9 @@ _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
 KERNELS = ("kernel", "layer-kernel")  # tables of kernels, the latter by layer and phase, too
 _COMMUNICATION = "communication"  # a kind of kernel: what several devices exchange is no layer's
 BETWEEN_LAYERS = "(between layers)"
-PYTHON = "(python)"
-_NAMED_CAUSES = {
-    parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)", parts.IN_PHASE: BETWEEN_LAYERS,
-    parts.SCRIPT: PYTHON,
-}  # fmt: skip
+PROGRAM = f"({parts.SCRIPT})"
+_NAMED_CAUSES = {cause: f"({cause})" for cause in (parts.DISPATCH, parts.WAITING, parts.DATA, parts.SCRIPT)}
+_NAMED_CAUSES[parts.IN_PHASE] = BETWEEN_LAYERS
 UNATTRIBUTED = "(unattributed)"
 OUTSIDE = f"({parts.OUTSIDE_OF_STEPS})"
 # What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage

@@ -27,7 +27,7 @@ Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 Gaps = tuple[Int, Int]
 
-FETCHING = "input"  # in the loader, or wherever else a batch is made ready
+FETCHING = "data"  # in the loader, or wherever else a batch is made ready
 BETWEEN = "between steps"  # before a step that begins with a copy to the device, in nothing that was recorded
 COMPILING = "compiling"
 SYNCHRONISING = "synchronisation"

@@ -48,15 +48,15 @@ KEYS = (
 _INTEGER_KEYS = ("m", "n", "k")
 
 # Host causes, as `cause` names them; those of API calls are in analysis.attribution.calls
-IN_OPERATOR = "in operator"  # inside an operator, outside of any kernel
-DISPATCH = "dispatch"  # inside the framework's own call, outside of any operator
-IN_LAYER = "in layer"  # inside a layer's range, outside of any operator: the layer's Python code
-IN_PHASE = "in phase"  # inside a phase's range, outside of any layer
-IN_RANGE = "in range"  # inside a user's range, outside of any call or operator
+IN_OPERATOR = "in operators"  # inside an operator, outside of any kernel
+DISPATCH = "in the framework"  # inside the framework's own call, outside of any operator
+IN_LAYER = "in layers"  # inside a layer's range, outside of any operator: the layer's Python code
+IN_PHASE = "in phases"  # inside a phase's range, outside of any layer
+IN_RANGE = "in ranges"  # inside a user's range, outside of any call or operator
 DATA = "data"  # fetching and converting the batch
-WAITING = "waiting"  # the host waits for results
-OUTSIDE = "loop"  # in the step, outside of any range: the loop's own code
-SCRIPT = "script"  # the same in a profiled script of which the framework's operators were traced: Python, by elimination
+WAITING = "synchronisation"  # the host waits for results
+OUTSIDE = "outside of ranges"  # in the step, outside of any range: the loop's own code
+SCRIPT = "in the program"  # the same in a profiled script of which the framework's operators were traced: Python, by elimination
 UNSEEN = "unknown"  # in a capture without steps, outside of everything that was recorded
 
 OUTSIDE_OF_STEPS = "outside of steps"  # the phase of device work that belongs to no measured step

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 LAUNCHING = "launching"
-WAITING = "waiting"
+WAITING = "synchronisation"
 COPYING = "copying"
 ALLOCATING = "allocating"
 LOADING = "loading code"

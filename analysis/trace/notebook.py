@@ -67,7 +67,7 @@ def of_breakdown(breakdown: Breakdown, short: Callable[[str], str]) -> str:
     rows += [[f"({len(rest)} others)", *map(_number, _time(rest[column].sum(), whole)), *blank]] if len(rest) else []
     rows += [["all", *map(_number, _time(whole, whole)), *blank]]
     unit = {"steps": "ns per step", "capture": "ns", "totals": "ns, durations added"}[breakdown.window]
-    note = f"coverage {breakdown.coverage:.1%}" + (f", {breakdown.steps:,} steps" if breakdown.steps else "")
+    note = f"known for {breakdown.coverage:.1%}" + (f", {breakdown.steps:,} steps" if breakdown.steps else "")
     heads = [*keys[:1], unit, "share", "calls", *single.values(), *keys[1:]]
     return _page(f"Step by {breakdown.by}" if breakdown.steps else f"By {breakdown.by}",
                  _table(heads, rows, range(1, 4 + len(single))), note)  # fmt: skip

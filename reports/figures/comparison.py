@@ -129,7 +129,7 @@ def _kind_parts(result: Result) -> list[_Part]:
     for row in result["kinds"]:
         kind = str(row["kind"])
         on_device = kind.removeprefix("(device: ").removesuffix(")") if kind.startswith("(device: ") else kind
-        groups[kind] = host[kind == "(host: in operator)"] if kind.startswith("(host") else on_device
+        groups[kind] = host[kind == "(host: in operators)"] if kind.startswith("(host") else on_device
     return _parts(result, "kinds", groups, list(host.values()), "other kinds")
 
 

@@ -18,7 +18,7 @@ DATA = Path(__file__).parents[1] / "data"
 SVG = "{http://www.w3.org/2000/svg}"
 TREE = {  # a breakdown of two rows of one name, one of no time, and more rows than have bars
     "by": "idle", "step_ns": 7_000_000, "window": "steps",
-    "rows": [{"cause": "in layer", "layer": f"fc{n}", "time_ns": 1_000_000, "duration_ns": 0} for n in range(3)]
+    "rows": [{"cause": "in layers", "layer": f"fc{n}", "time_ns": 1_000_000, "duration_ns": 0} for n in range(3)]
     + [{"cause": f"cause {n}", "layer": None, "time_ns": 0 if n == 11 else 500_000 - n, "duration_ns": 0} for n in range(12)],
 }  # fmt: skip
 
@@ -70,7 +70,7 @@ def test_on_paper_parts_of_a_stack_differ_without_colours(draw, result):
 def test_bars_of_a_breakdown_add_up_and_rows_of_one_name_are_one():
     axes = figures.rows(TREE).axes[0]
     names = [text.get_text() for text in axes.get_yticklabels()]
-    assert names[0] == "in layer"
+    assert names[0] == "in layers"
     assert names[-1] == "(2 more)"
     assert len(names) == 11
     widths = bars(axes)

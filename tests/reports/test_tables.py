@@ -81,4 +81,4 @@ def test_a_breakdown_as_csv_and_markdown(result):
     assert rows[-1]["line"] == "", "what is outside of the profiled function has no line"
     page = tables.breakdown_markdown(part)
     assert "| **total** |" in page
-    assert "coverage 100.0%, 15 steps" in page
+    assert "line known for 100.0%, 15 steps" in page

@@ -113,7 +113,7 @@ def _backward(case: Case, claims: dict[str, float]) -> dict[str, float]:
 def _loop(case: Case) -> pd.DataFrame:
     """Return the rows of what the step does outside of layers, of the optimizer and of loading data."""
     rows = case.rows
-    loop = rows["layer"].str.startswith("(") & ~rows["layer"].isin(["(data)", "(optimizer)", "(waiting)"])
+    loop = rows["layer"].str.startswith("(") & ~rows["layer"].isin(["(data)", "(optimizer)", "(synchronisation)"])
     loop &= ~rows["phase"].isin(["data", "optimizer"])
     return rows[loop.fillna(False).to_numpy(bool)]
 

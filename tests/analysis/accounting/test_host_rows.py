@@ -21,6 +21,9 @@ def test_the_one_row_is_what_the_causes_add_up_to():
 
 
 def test_what_the_device_does_is_no_row_of_the_host():
-    rows = [{"kernel": name, "time_ns": 1, "share": 0.2, "duration_ns": 1} for name in ("gemm", "(device: copy)", "(host: loop)")]
+    rows = [
+        {"kernel": name, "time_ns": 1, "share": 0.2, "duration_ns": 1}
+        for name in ("gemm", "(device: copy)", "(host: outside of ranges)")
+    ]
     assert summed_up("kernel", rows) == (rows[:2], rows[2:])  # one cause keeps its name
     assert apart("layer", [{"layer": "(host: x)"}]) == ([{"layer": "(host: x)"}], [])

@@ -69,20 +69,24 @@ def _cells(*rows):
 
 
 def test_what_recording_cost_is_taken_from_host_rows_by_their_events():
-    cells = _cells(("a", "forward", None), ("a", "forward", "in operator"), ("b", "forward", "in layer"), (None, None, "loop"))
+    cells = _cells(
+        ("a", "forward", None), ("a", "forward", "in operators"), ("b", "forward", "in layers"), (None, None, "outside of ranges")
+    )
     events = pd.Series({("a", "forward"): 30.0, ("b", "forward"): 10.0, ("", ""): 0.0})
     factors = event_factors(cells, np.array([500.0, 100.0, 100.0, 100.0]), events, 80.0)
     assert factors.tolist() == [1.0, pytest.approx(0.4), pytest.approx(0.8), 1.0]
 
 
 def test_no_event_costs_more_than_recording_one_can():
-    cells = _cells(("a", "forward", "in operator"))
+    cells = _cells(("a", "forward", "in operators"))
     factors = event_factors(cells, np.array([1e6]), pd.Series({("a", "forward"): 5.0}), 8e5)
     assert factors.tolist() == [pytest.approx(1 - 5 * 10_000 / 1e6)]
 
 
 def test_what_a_group_cannot_give_the_others_give_and_no_more_than_there_is():
-    cells = _cells(("a", "forward", "in operator"), ("b", "forward", "in layer"), ("c", "forward", "device: copy host to device"))
+    cells = _cells(
+        ("a", "forward", "in operators"), ("b", "forward", "in layers"), ("c", "forward", "device: copy host to device")
+    )
     events = pd.Series({("a", "forward"): 30.0, ("b", "forward"): 10.0, ("c", "forward"): 5.0})
     factors = event_factors(cells, np.array([30.0, 100.0, 100.0]), events, 80.0)
     assert factors.tolist() == [pytest.approx(0.0), pytest.approx(0.5), 1.0]
@@ -91,7 +95,7 @@ def test_what_a_group_cannot_give_the_others_give_and_no_more_than_there_is():
 
 
 def test_operators_that_the_recorder_timed_give_what_the_host_cannot_and_keep_a_tenth():
-    cells = _cells(("a", "forward", "in operator"), ("a", "forward", None), ("a", "forward", None))
+    cells = _cells(("a", "forward", "in operators"), ("a", "forward", None), ("a", "forward", None))
     cells["library"] = [None, "eigen", "onednn"]
     events = pd.Series({("a", "forward"): 30.0})
     factors = event_factors(cells, np.array([30.0, 200.0, 500.0]), events, 130.0)
@@ -101,19 +105,19 @@ def test_operators_that_the_recorder_timed_give_what_the_host_cannot_and_keep_a_
 
 
 def test_an_event_costs_no_more_in_operators_and_host_together():
-    cells = _cells(("a", "forward", "in operator"), ("a", "forward", None))
+    cells = _cells(("a", "forward", "in operators"), ("a", "forward", None))
     cells["library"] = [None, "eigen"]
     factors = event_factors(cells, np.array([15_000.0, 1e6]), pd.Series({("a", "forward"): 2.0}), 1e6)
     assert factors.tolist() == [pytest.approx(0.0), pytest.approx(1 - 5_000 / 1e6)]
 
 
 def test_a_recording_that_cost_nothing_changes_nothing():
-    cells = _cells(("a", "forward", "in operator"))
+    cells = _cells(("a", "forward", "in operators"))
     assert event_factors(cells, np.array([30.0]), pd.Series({("a", "forward"): 1.0}), 0.0).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(("cost", "factor"), [(-13.0, 1.1), (-1000.0, 1.25)])
 def test_a_traced_pass_that_was_faster_is_another_process_all_of_whose_rows_are_as_much_slower(cost, factor):
-    cells = _cells(("a", "forward", "in operator"), (None, None, None))
+    cells = _cells(("a", "forward", "in operators"), (None, None, None))
     factors = event_factors(cells, np.array([30.0, 100.0]), pd.Series({("a", "forward"): 1.0}), cost)
     assert factors.tolist() == [pytest.approx(factor)] * 2

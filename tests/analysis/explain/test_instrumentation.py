@@ -24,8 +24,9 @@ def test_layers_with_a_common_holder_are_one_group() -> None:
 
 def test_what_no_layer_holds_is_one_with_what_is_outside_of_layers() -> None:
     held = layer_groups({"forward": {"net": [None], "net.1": [None]}, "backward": {"net.1": [None]}})
-    cells = _cells(("net", "forward", None), ("net.1", "forward", None), (None, "other", "script"), (None, "forward", "in phase"),
-                   ("net.1", "backward", None), ("net", "backward", None), (None, "optimizer", None))  # fmt: skip
+    cells = _cells(("net", "forward", None), ("net.1", "forward", None), (None, "other", "in the program"),
+                   (None, "forward", "in phases"), ("net.1", "backward", None),
+                   ("net", "backward", None), (None, "optimizer", None))  # fmt: skip
     found = labels(cells, held).tolist()
     assert len(set(found[:4])) == 1 or found[3] != found[0]
     assert found[0] == found[1]

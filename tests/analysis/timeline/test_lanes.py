@@ -70,9 +70,9 @@ def test_the_step_nearest_the_median_with_its_lanes_by_hand():
     }
     assert found == {
         ("step", None, None): (10, 1000, [
-            (0, 0, 100, "data"), (0, 100, 50, "in phase"), (0, 150, 50, "in layer"), (0, 200, 50, "in operator"),
-            (0, 250, 170, "(computing)"), (0, 420, 30, "in operator"), (0, 450, 50, "in layer"), (0, 500, 100, "in phase"),
-            (0, 600, 350, "loop"), (0, 950, 50, "dispatch"),
+            (0, 0, 100, "data"), (0, 100, 50, "in phases"), (0, 150, 50, "in layers"), (0, 200, 50, "in operators"),
+            (0, 250, 170, "(computing)"), (0, 420, 30, "in operators"), (0, 450, 50, "in layers"), (0, 500, 100, "in phases"),
+            (0, 600, 350, "outside of ranges"), (0, 950, 50, "in the framework"),
         ]),
         ("ranges", None, MAIN): (3, 950, [(0, 0, 100, "data"), (0, 100, 500, "forward"), (1, 150, 350, "fc1")]),
         ("operators", None, MAIN): (1, 250, [(0, 200, 250, "addmm")]),
@@ -88,7 +88,7 @@ def test_labels_say_what_is_known_and_null_elsewhere():
     assert len(rows) == len(set(rows))
     assert ("sgemm", "fc1", "forward", "gemm", None, None, None) in rows
     assert ("fc1", "fc1", None, "layer", None, None, None) in rows
-    assert ("in operator", None, None, None, None, None, None) in rows
+    assert ("in operators", None, None, None, None, None, None) in rows
 
 
 def test_the_whole_recording_with_its_steps():
@@ -144,8 +144,9 @@ def test_causes_that_share_an_instant_are_named_together():
         for start, end, cause in zip(owned["start_ns"], owned["end_ns"], owned["cause"], strict=True)
     ]
     assert pieces == [
-        (11_600, 11_650, "loop"), (11_650, 11_750, "in operator"), (11_750, 11_850, "dispatch + in operator"),
-        (11_850, 11_950, "dispatch"), (11_950, 12_000, "loop"),
+        (11_600, 11_650, "outside of ranges"), (11_650, 11_750, "in operators"),
+        (11_750, 11_850, "in operators + in the framework"), (11_850, 11_950, "in the framework"),
+        (11_950, 12_000, "outside of ranges"),
     ]  # fmt: skip
 
 

@@ -55,5 +55,9 @@ def test_the_steps_add_up_and_are_explained(context, evidence):
     found = partition(trace)
     assert found.cells["time_ns"].sum() == found.step_ns
     cells = found.cells
-    known = cells["layer"].notna() | cells["phase"].isin(["data", "optimizer"]) | cells["cause"].isin(["dispatch", "waiting"])
+    known = (
+        cells["layer"].notna()
+        | cells["phase"].isin(["data", "optimizer"])
+        | cells["cause"].isin(["in the framework", "synchronisation"])
+    )
     assert cells[known]["time_ns"].sum() >= 0.9 * found.step_ns

@@ -49,7 +49,11 @@ def test_steps_add_up_and_belong_to_layers(capture):
     found = partition(trace)
     assert found.cells["time_ns"].sum() == found.step_ns
     cells = found.cells
-    known = cells["layer"].notna() | cells["phase"].isin(["optimizer", "data"]) | cells["cause"].isin(["dispatch", "waiting"])
+    known = (
+        cells["layer"].notna()
+        | cells["phase"].isin(["optimizer", "data"])
+        | cells["cause"].isin(["in the framework", "synchronisation"])
+    )
     assert cells[known]["time_ns"].sum() >= 0.85 * found.step_ns, name
 
 

@@ -69,8 +69,8 @@ def kernels_case(groups, a=None, b=None):
             cells += [{**one, "side": name, "row": f"r{len(rows)}"} for name, made in (("a", of_a), ("b", of_b))
                       for one in made if one["kind"] == kind]  # fmt: skip
         if host:
-            rows.append((layer, phase, "(host: in operator)", *host))
-            cells += [{"side": name, "row": f"r{len(rows)}", "cause": "in operator", "count": 1.0, "time_ns": ns}
+            rows.append((layer, phase, "(host: in operators)", *host))
+            cells += [{"side": name, "row": f"r{len(rows)}", "cause": "in operators", "count": 1.0, "time_ns": ns}
                       for name, ns in zip("ab", host, strict=True)]  # fmt: skip
     made = case(rows, a, b, cells=cells)
     names = [name for name in dict.fromkeys(layer for layer, *_ in groups) if not name.startswith("(")]

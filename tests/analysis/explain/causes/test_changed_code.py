@@ -19,7 +19,7 @@ def line(delta_ns, number=4, before=None, in_model=False, called_ns=None):
 ROWS = [
     ("conv", "forward", "convolution forward", 5 * MS, 5 * MS),
     ("(unattributed)", "other", "elementwise", 0, 3 * MS),
-    ("(python)", "other", "(host: script)", MS, 2 * MS),
+    ("(in the program)", "other", "(host: in the program)", MS, 2 * MS),
 ]
 
 
@@ -87,7 +87,7 @@ def test_compilation_in_each_step(make_case, make_side, make_steps):
     clean = [make_steps(20, 10 * MS)]
     a = make_side("A", clean=clean, compiled={"count": 0, "ns": 0})
     b = make_side("B", clean=clean, compiled={"count": 20, "ns": 20 * 90 * MS})
-    case = make_case([("(dispatch)", "other", "(host: dispatch)", MS, 101 * MS)], a, b)
+    case = make_case([("(in the framework)", "other", "(host: in the framework)", MS, 101 * MS)], a, b)
     [found] = changed_code.compilation(case)
     assert (found.cause, round(sum(found.claims.values()))) == ("compilation in each step", 90 * MS)
     case.changes = [line(100 * MS)]
@@ -98,7 +98,9 @@ def test_compilation_in_each_step(make_case, make_side, make_steps):
 def test_what_was_compiled_once_is_no_cause(compiled, make_case, make_side, make_steps):
     clean = [make_steps(20, 10 * MS)]
     a, b = make_side("A", clean=clean, compiled={"count": 0, "ns": 0}), make_side("B", clean=clean, compiled=compiled)
-    assert changed_code.compilation(make_case([("(dispatch)", "other", "(host: dispatch)", MS, 5 * MS)], a, b)) == []
+    assert (
+        changed_code.compilation(make_case([("(in the framework)", "other", "(host: in the framework)", MS, 5 * MS)], a, b)) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,9 @@ def test_why_a_function_is_compiled_is_in_the_evidence(kind, why, remedy, make_c
     functions = [{"name": "train_step", "kind": kind, "why": why, "example": "float32[32,8] after float32[31,8]", "count": 20}]
     a = make_side("A", clean=clean, compiled={"count": 0, "ns": 0, "functions": []})
     b = make_side("B", clean=clean, compiled={"count": 20, "ns": 20 * 90 * MS, "functions": functions})
-    [found] = changed_code.compilation(make_case([("(dispatch)", "other", "(host: dispatch)", MS, 101 * MS)], a, b))
+    [found] = changed_code.compilation(
+        make_case([("(in the framework)", "other", "(host: in the framework)", MS, 101 * MS)], a, b)
+    )
     said = f"Compiled anew: train_step, 20 times in the clean steps: {why} (float32[32,8] after float32[31,8])."
     assert found.evidence[0] == said
     assert remedy in found.remedy

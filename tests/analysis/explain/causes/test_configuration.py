@@ -6,7 +6,7 @@ from kernelscope.analysis.explain.causes import configuration
 
 ROWS = [
     ("conv1", "forward", "convolution forward", 1000, 1600),
-    ("conv1", "forward", "(host: in operator)", 500, 400, False),
+    ("conv1", "forward", "(host: in operators)", 500, 400, False),
     ("(data)", "data", "(device: copy host to device)", 100, 300),
 ]
 

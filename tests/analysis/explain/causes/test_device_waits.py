@@ -9,7 +9,7 @@ from kernelscope.analysis.trace import Trace, conform
 ROWS = [
     ("(unattributed)", "other", "(device: copy host to device)", 100, 900),
     ("(unattributed)", "other", "(host: copying)", 50, 350),
-    ("(unattributed)", "other", "(host: waiting)", 100, 1100),
+    ("(unattributed)", "other", "(host: synchronisation)", 100, 1100),
     ("(unattributed)", "other", "(host: launching)", 200, 1200),
     ("fc1", "forward", "gemm", 5000, 5000),
 ]

@@ -8,9 +8,9 @@ from kernelscope.analysis.trace import Trace, conform
 
 ROWS = [
     ("conv1", "forward", "convolution forward", 1000, 1100),
-    ("conv1", "forward", "(host: in operator)", 200, 900),
-    ("(dispatch)", "other", "(host: dispatch)", 300, 400),
-    ("(unattributed)", "other", "(host: loop)", 10, 20),
+    ("conv1", "forward", "(host: in operators)", 200, 900),
+    ("(in the framework)", "other", "(host: in the framework)", 300, 400),
+    ("(unattributed)", "other", "(host: outside of ranges)", 10, 20),
 ]
 
 
@@ -84,8 +84,8 @@ JAX_ROWS = [
     ("step", "forward", "gemm", 1000, 0),
     ("(optimizer)", "optimizer", "optimizer", 300, 0),
     ("(eager)", "other", "elementwise", 0, 900),
-    ("(dispatch)", "other", "(host: dispatch)", 300, 7000),
-    ("(python)", "other", "(host: script)", 100, 900),
+    ("(in the framework)", "other", "(host: in the framework)", 300, 7000),
+    ("(in the program)", "other", "(host: in the program)", 100, 900),
 ]
 
 

@@ -3,7 +3,7 @@
 from kernelscope.analysis.explain.causes import launches
 from kernelscope.analysis.trace import Trace, conform
 
-ROWS = [("conv", "forward", "(host: in operator)", 1000, 2000), ("fc", "forward", "(host: in operator)", 1000, 4000)]
+ROWS = [("conv", "forward", "(host: in operators)", 1000, 2000), ("fc", "forward", "(host: in operators)", 1000, 4000)]
 
 
 def starting(make_side, make_steps, name, **counts):

@@ -73,7 +73,7 @@ def test_copies_that_one_side_makes_own_what_the_layer_takes_longer(make_kernel,
 
 def test_tensors_that_are_joined_in_each_step_are_told_how_to_be_joined_once(make_kernel, make_kernels_case, suspected):
     joined = make_kernel("aten::cat", "copy", 400, operator="aten::cat")
-    (found,) = suspected(layouts, make_kernels_case([("(python)", "other", [], [joined], 20, 70)]))
+    (found,) = suspected(layouts, make_kernels_case([("(in the program)", "other", [], [joined], 20, 70)]))
     assert (found.cause, ".clone()" in found.remedy) == ("extra copies", False)
     assert "collect them in a list" in found.remedy
 

@@ -8,7 +8,7 @@ from kernelscope.analysis.trace import Trace, conform
 
 ROWS = [
     ("fc1", "forward", "gemm", 1000, 1500),
-    ("fc1", "forward", "(host: in operator)", 100, 50),
+    ("fc1", "forward", "(host: in operators)", 100, 50),
     ("fc1", "backward", "gemm", 0, 200),
 ]
 

@@ -147,7 +147,7 @@ def product(make_kernel, ns, count, m):
 def test_a_batch_in_pieces(make_kernel, make_kernels_case, suspected):
     whole, pieces = product(make_kernel, 100, 1.0, 48), product(make_kernel, 240, 12.0, 4)
     rows = [(name, "forward", [whole], [pieces], 5, 40) for name in ("fc1", "fc2")]
-    [found] = suspected(other_work, make_kernels_case([*rows, ("(python)", "other", [], [], 10, 30)]))
+    [found] = suspected(other_work, make_kernels_case([*rows, ("(in the program)", "other", [], [], 10, 30)]))
     assert found.cause == "smaller batches"
     assert sum(found.claims.values()) == 2 * (140 + 35) + 20
     assert "12 times as many" in found.title

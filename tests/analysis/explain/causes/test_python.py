@@ -7,10 +7,10 @@ from kernelscope.analysis.explain.causes import python
 from kernelscope.analysis.trace import Trace, conform
 
 ROWS = [
-    ("(data)", "data", "(host: in range)", 100, 9000),
-    ("(unattributed)", "other", "(host: loop)", 100, 2100),
-    ("fc1", "forward", "(host: in layer)", 100, 200),
-    ("fc1", "forward", "(host: in operator)", 100, 700),
+    ("(data)", "data", "(host: in ranges)", 100, 9000),
+    ("(unattributed)", "other", "(host: outside of ranges)", 100, 2100),
+    ("fc1", "forward", "(host: in layers)", 100, 200),
+    ("fc1", "forward", "(host: in operators)", 100, 700),
     ("fc1", "forward", "gemm", 5000, 5000),
 ]
 

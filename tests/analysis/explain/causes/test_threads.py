@@ -45,7 +45,7 @@ def test_cores_that_idle_are_found_by_processor_time(make_case, make_side, make_
     # both use 1600 ns of processor time: with 1.6 busy cores it takes 1000, with 0.8 it takes 2000
     a = make_side("a", settings={"threads": 2}, clean=[make_steps(10, 1000, user_ns=1500, system_ns=100)])
     b = make_side("b", settings={"threads": 2}, clean=[make_steps(10, 2000, user_ns=1600, system_ns=0)])
-    made = make_case([("fc1", "forward", "gemm", 1000, 2000), ("fc1", "forward", "(host: in operator)", 0, 500)], a, b)
+    made = make_case([("fc1", "forward", "gemm", 1000, 2000), ("fc1", "forward", "(host: in operators)", 0, 500)], a, b)
     (found,) = suspected(threads, made)
     assert found.cause == "cores idle"
     assert found.precedence == 2
