@@ -31,7 +31,7 @@ _ATTEND = {
     "": "use a fused attention kernel (FlashAttention, cuDNN)",
 }
 _LINKS = {
-    "pytorch": "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+    "pytorch": "https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html",
     "": "https://arxiv.org/abs/2205.14135",
 }
 

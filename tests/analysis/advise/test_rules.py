@@ -1,5 +1,6 @@
 """Rules of advice on made-up recordings of a GPU: each with what it finds, its ms, and what only looks like it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -392,3 +393,10 @@ def test_a_model_that_is_called_for_each_sample():
     assert _calls_of_a_model(8, loads=8) == [], "gradients are accumulated over whole batches"
     assert _calls_of_a_model(2) == []
     assert _calls_of_a_model(8, batch=64) == []
+
+
+def test_links_stand_in_one_line_of_a_terminal_of_100_columns():
+    sources = [path.read_text() for path in Path(advice.__file__).parent.rglob("*.py")]
+    links = {link for source in sources for link in re.findall(r"https://[^\s\"]+", source)}
+    assert len(links) > 20
+    assert max(map(len, links)) <= 100 - len("   See ")
