@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     if dumps and arguments.output:
         raise UsageError("--output is for captures; of dumps the table is all there is")
     page, summaries = _places(arguments.output)
-    told = hang(dumps) if dumps else job(files, arguments.workers, summaries, arguments.scheduler)
+    told = hang(dumps) if dumps else job(files, arguments.workers, summaries, arguments.scheduler, page is not None)
     said = sharing.shareable(told, arguments.full_paths)
-    write_ranks(said, arguments.format)
+    write_ranks({key: part for key, part in said.items() if key != "timeline"}, arguments.format)
     if page:
         write_page(lambda: ranks_page.write(said, page), page)
     return 0

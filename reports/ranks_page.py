@@ -9,10 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from kernelscope.analysis.ranks.parts import JOB_PARTS
-from kernelscope.reports import html, ranks, svg, units
+from kernelscope.reports import html, ranks, ranks_timeline, svg, units
 from kernelscope.reports.figures import Style
-from kernelscope.reports.figures.ranks import ROWS
+from kernelscope.reports.figures.ranks import ROWS, caused
 from kernelscope.reports.figures.ranks import ranks as drawn
 from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
 
@@ -47,12 +49,16 @@ def write(result: Mapping[str, Any], path: Path) -> None:
     alternative = f"Stacked bars of each rank's step; the numbers are in the table of ranks. {ranks.answer(result)}"
     chart = svg.sized(partial(drawn, result, ranks.NAMES), "ranks", alternative, _SIZES)
     left = len(result["ranks"]) - ROWS
+    made = result.get("timeline")
+    parts = [ranks_timeline.timeline(made, result["caused"], len(result["ranks"]))] if made else []
     context = {
         "title": f"a job of {len(result['ranks'])} ranks",
         "headline": ranks.costs(result),
         "answer": " ".join(filter(None, (ranks.slowest(result), ranks.gains(result)))),
         "work": f"a job of {len(result['ranks'])} ranks",
         "chart": chart,
+        "caused": _caused(result),
+        "interactive": parts,
         "note": f"the {ROWS} ranks with the longest steps; {left} more are in the table" if left > 0 else "",
         "facts": ranks.notes(result),
         "views": _sections(result),
@@ -60,6 +66,14 @@ def write(result: Mapping[str, Any], path: Path) -> None:
         "kernelscope": importlib.metadata.version("kernelscope"),
     }
     html.write_page("ranks.html", context, path)
+
+
+def _caused(result: Mapping[str, Any]) -> Markup | None:
+    """Return the picture of who made the others wait in which step; None of a single step, which the table tells."""
+    if result["steps"] < 2 or not result["caused"] or result["partial"]:
+        return None
+    said = "For each rank and step, how long the others waited for it; the sums are in the table of who is late."
+    return svg.sized(partial(caused, result), "caused", said, _SIZES)
 
 
 def _sections(result: Mapping[str, Any]) -> list[Section]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.ranks import replay, waiting
+from kernelscope.analysis.ranks import over_time, replay, waiting
 from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, clocks
 from kernelscope.analysis.ranks.matching import matched_in_groups
@@ -27,12 +27,13 @@ _LEAST_APART_NS = 100_000  # within which it is one in any case
 
 
 def job(
-    paths: Sequence[Path], workers: int | None = None, folder: Path | None = None, scheduler: str | None = None
-) -> dict[str, Any]:
+    paths: Sequence[Path], workers: int | None = None, folder: Path | None = None, scheduler: str | None = None,
+    timeline: bool = False,
+) -> dict[str, Any]:  # fmt: skip
     """Return what a job of several ranks does in a step, as plain data; raise EvidenceError where fewer than two can be read.
 
     paths: a capture of each rank. workers, scheduler: who reads them (see engines). folder: where summaries of the ranks are
-    kept, for a run after this one; made where it is not there.
+    kept, for a run after this one; made where it is not there. timeline: whether the result has one.
 
     Keys: schema; ranks (rank, path, told_by, device, hardware, steps, step_ns, JOB_PARTS in ns per step, which add up to step_ns,
     offset_ns of its clock); world (how many ranks the captures say there are; None unknown); step_ns (of the slowest rank),
@@ -41,15 +42,17 @@ def job(
     ranks.messages); blame (rank, operation, cause, where, name, count, ns: what others waited for it in a step;
     rank is None where two came within the clocks' uncertainty); partial (whether more ranks are missing than are there, so that
     whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction, impossible);
-    what_if (see `_what_if`); matched, unmatched (collectives of all ranks, and of single ranks that not all have); notes.
+    what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each step); matched, unmatched (collectives of
+    all ranks, and of single ranks that not all have); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
     """
     with temporary.folder() as parts:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        return _job(*recordings(paths, folder or Path(parts), workers, scheduler))
+        return of_ranks(*recordings(paths, folder or Path(parts), workers, scheduler), timeline)
 
 
-def _job(ranks: Sequence[RankRecording], notes: Sequence[str]) -> dict[str, Any]:
+def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: bool = False) -> dict[str, Any]:
+    """Return the same of ranks that are read already, in their order. notes: what is to be known of the reading."""
     places = matched_in_groups([one.collectives for one in ranks])
     places = places[_end_together(places, ranks)]
     found = _clocks(places, ranks)
@@ -59,6 +62,8 @@ def _job(ranks: Sequence[RankRecording], notes: Sequence[str]) -> dict[str, Any]
     steps = max(one.steps for one in ranks)
     blame = waiting.blamed(places, ranks, found, exposed) if len(places) else pd.DataFrame(columns=list(waiting.BLAMED))
     unmatched = sum(len(one.collectives) for one in ranks) - int((places >= 0).sum())
+    numbers = _numbers(ranks)
+    over_all = {"timeline": _timeline(places, ranks, found, wait_ns, blame, exposed)} if timeline else {}
     return {
         "schema": SCHEMA,
         "ranks": rows,
@@ -73,9 +78,11 @@ def _job(ranks: Sequence[RankRecording], notes: Sequence[str]) -> dict[str, Any]
             "uncertainty_ns": found.uncertainty_ns, "apart_ns": found.apart_ns, "impossible": found.impossible,
         },
         "what_if": _what_if(places, ranks, found, blame, steps),
+        "caused": [{**row, "rank": numbers[row["rank"]]} for row in over_time.caused(blame, places, ranks)],
         "matched": len(places),
         "unmatched": int(unmatched),
         "notes": [*notes, *_notes(ranks, places, found, int(unmatched))],
+        **over_all,
     }  # fmt: skip
 
 
@@ -208,6 +215,15 @@ def _what_if(
     numbers = _numbers(ranks)
     late_ranks = [numbers[place] for place in late]
     return {"error": round(error, 6), "measured_ns": round(measured_ns / steps), "late_ranks": late_ranks, "changes": changes}
+
+
+def _timeline(
+    places: npt.NDArray[np.int64], ranks: Sequence[RankRecording], found: Clocks, wait_ns: npt.NDArray[np.int64],
+    blame: pd.DataFrame, exposed: npt.NDArray[np.int64],
+) -> dict[str, Any]:  # fmt: skip
+    wall_ns, lanes = over_time.lanes(over_time.chosen(ranks, blame, exposed), ranks, places, found, wait_ns)
+    numbers = _numbers(ranks)
+    return {"wall_ns": wall_ns, "lanes": [{**lane, "rank": numbers[lane["rank"]]} for lane in lanes]}
 
 
 def _numbers(ranks: Sequence[RankRecording]) -> list[int]:

@@ -44,7 +44,7 @@ _PART_OF = {
 }  # fmt: skip
 _CAPTURE = "the capture"  # told the rank
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
-TABLES = ("collectives", "exposed", "segments")
+TABLES = ("collectives", "exposed", "segments", "windows", "computing")
 SEGMENT = ("collective", "what", "where", "name", "ns")
 
 
@@ -59,8 +59,9 @@ class RankRecording:
     before and this start), before_ns (from that end to this start; -1 of the first), bytes and members (see messages). exposed:
     pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in collectives), start_ns,
     end_ns. segments: what was done before each and after the one before it (SEGMENT): kernels by layer and name, ns as
-    durations; and what the host did while the device idled, by cause and the function, operator or range. table:
-    gives each of TABLES by its name.
+    durations; and what the host did while the device idled, by cause and the function, operator or range. windows: start_ns and
+    end_ns of each step. computing: start_ns and end_ns of when a kernel runs that does not communicate, in steps. table: gives
+    each of TABLES by its name.
     """
 
     path: str
@@ -89,6 +90,16 @@ class RankRecording:
     def segments(self) -> pd.DataFrame:
         """What was done before each collective; read each time."""
         return self.table("segments")
+
+    @property
+    def windows(self) -> tuple[Int, Int]:
+        """Starts and ends of its steps; read each time."""
+        return intervals.edges(self.table("windows"))
+
+    @property
+    def computing(self) -> tuple[Int, Int]:
+        """Starts and ends of when it computes; read each time."""
+        return intervals.edges(self.table("computing"))
 
 
 def read(path: Path) -> list[RankRecording]:
@@ -122,7 +133,7 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
         path=str(path), rank=rank, told_by=told_by, world=(trace.info.get("distributed") or {}).get("world_size"), device=device,
         hardware=hardware_of(trace, device), steps=len(done.lengths), step_ns=done.step_ns,
         window_ns=_outermost(windows), parts=_parts(done.rows),
-        table=_tables(collectives, _exposed(collectives, kernels[~talks], windows), segments),
+        table=_tables(collectives, _exposed(collectives, kernels[~talks], windows), segments, windows, kernels[~talks]),
     )  # fmt: skip
 
 
@@ -149,7 +160,7 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
         path=str(path), rank=rank, told_by=told_by, world=told.get("world_size"), device="cpu", hardware=None,
         steps=len(windows[0]), step_ns=step_ns, window_ns=_outermost(windows),
         parts=dict.fromkeys(PARTS, 0) | dict(zip(("compute", "communication", HOST), map(int, parts), strict=True)),
-        table=_tables(collectives, exposed, segments),
+        table=_tables(collectives, exposed, segments, windows, kernels),
     )  # fmt: skip
 
 
@@ -193,8 +204,15 @@ def _windows(trace: Trace, kernels: pd.DataFrame) -> tuple[Int, Int]:
     return np.array([start.min()]), np.array([end.max()])
 
 
-def _tables(collectives: pd.DataFrame, exposed: pd.DataFrame, segments: list[pd.DataFrame]) -> Callable[[str], pd.DataFrame]:
-    return dict(zip(TABLES, (collectives, exposed, pd.concat(segments, ignore_index=True)), strict=True)).__getitem__
+def _tables(
+    collectives: pd.DataFrame, exposed: pd.DataFrame, segments: list[pd.DataFrame], windows: tuple[Int, Int],
+    kernels: pd.DataFrame,
+) -> Callable[[str], pd.DataFrame]:  # fmt: skip
+    """Return what gives each of TABLES by its name. kernels: those that compute."""
+    # between the gaps of a window it computes
+    computing = intervals.uncovered(*intervals.uncovered(*intervals.edges(kernels), *windows), *windows)
+    times = [pd.DataFrame({"start_ns": start, "end_ns": end}) for start, end in (windows, computing)]
+    return dict(zip(TABLES, (collectives, exposed, pd.concat(segments, ignore_index=True), *times), strict=True)).__getitem__
 
 
 def _outermost(windows: tuple[Int, Int]) -> tuple[int, int]:

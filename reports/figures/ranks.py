@@ -1,19 +1,21 @@
-"""The figure of a job: each rank's step as a stacked bar."""
+"""The figures of a job: each rank's step as a stacked bar, and for whom the others waited in each step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.reports import units
 from kernelscope.reports.colours import COMMUNICATION, COMPUTING, COPY, HOST, WAITING
-from kernelscope.reports.figures.drawing import Style, bars, drawing, filled, name_rows
+from kernelscope.reports.figures.drawing import Style, bars, canvas, drawing, filled, name_rows
 
-ROWS = 32  # ranks with a bar of their own
+ROWS = 12  # ranks with a bar of their own
+CELLS = 128  # rows of cells
 _COLOURS = dict(zip(JOB_PARTS, (COMPUTING, COMMUNICATION, WAITING, "#7fcdb4", COPY, *HOST), strict=True))
 
 
@@ -39,4 +41,33 @@ def ranks(result: Mapping[str, Any], names: Mapping[str, str], style: Style | No
         axes.set_xlim(left=0)
         handles = [Patch(label=names.get(part, part), **fills[part]) for part in parts]
         figure.legend(handles=handles, loc="outside lower center", ncols=2 if style.narrow else 4, frameon=False)
+    return figure
+
+
+def caused(result: Mapping[str, Any], style: Style | None = None) -> Figure:
+    """Draw for how long the others waited for each rank in each step (caused of analysis.ranks.job), a cell for each.
+
+    Of many ranks several share a row, whose cells are of whichever the others waited for longest.
+    """
+    style = style or Style()
+    numbers = [row["rank"] for row in result["ranks"]]
+    together = -(-len(numbers) // CELLS)
+    places = {number: place // together for place, number in enumerate(numbers)}
+    cells = np.zeros((-(-len(numbers) // together), result["steps"]))
+    for row in result["caused"]:
+        place = places[row["rank"]], row["step"]
+        cells[place] = max(cells[place], row["ns"])
+    unit = units.common_unit([int(cells.max())])
+    with drawing(style):
+        figure = canvas(style, min(0.2 * len(cells), 3.2) + 1.2)
+        axes = figure.subplots()
+        axes.grid(visible=False)
+        axes.set_title("How long the others waited for a rank, added up over them", loc="left")
+        drawn = axes.imshow(cells / units.NS_PER[unit], aspect="auto", cmap="Oranges", interpolation="nearest", vmin=0)
+        axes.set_xlabel("step")
+        axes.set_ylabel("rank" if together == 1 else f"rank, {together} a row: the longest wait counts")
+        every = -(-len(cells) // 16)
+        axes.set_yticks(range(0, len(cells), every), [str(number) for number in numbers[:: together * every]])
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        figure.colorbar(drawn, ax=axes, label=unit, pad=0.01)
     return figure

@@ -289,6 +289,7 @@
   };
   const legendOf = (data, fills) => ["owners", "work"].map((of) => {
     const entries = data.legend.map((entry, place) => ({ ...entry, fill: fills[place] })).filter((entry) => entry.of === of);
+    if (!entries.length) return "";
     const shown = entries.map(({ title, fill }) => {
       const swatch = made("i", { ariaHidden: "true" });
       swatch.style.cssText = `display:inline-block;width:.8em;height:.8em;margin-right:.35em;background:${fill}`;
@@ -297,7 +298,7 @@
       return whole;
     });
     const more = of === "owners" ? [] : ["ranges, operators, calls and copies: a tint for each name"];
-    return made("p", { className: "note" }, of === "owners" ? "first lane: " : "all others: ", ...shown, ...more);
+    return made("p", { className: "note" }, of === "owners" ? data.owned ?? "first lane: " : "all others: ", ...shown, ...more);
   });
 
   const HINT = "Drag, A and D or arrow keys: move. Ctrl and wheel, W and S or + and −: zoom. Home: all. /: search; Enter there shows "

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.reports import ranks, ranks_page
-from kernelscope.reports.figures.ranks import ROWS
+from kernelscope.reports.figures.ranks import CELLS, ROWS, caused
 
 EVIL = "<script>alert(1)</script>"
 
@@ -42,6 +42,7 @@ def job():
                         {"name": "no transfer", "step_ns": 5_990_000, "saved_ns": 10_000}],
         },
         "clocks": {"uncertainty_ns": 1500, "apart_ns": 4000, "impossible": 0}, "matched": 8, "unmatched": 0, "notes": ["a note"],
+        "caused": [{"rank": 0, "step": step, "ns": 2_500_000} for step in range(4)],
     }  # fmt: skip
 
 
@@ -101,3 +102,24 @@ def test_the_page(job, tmp_path, parse, count):
     assert ("8 more are in the table" in text) == (count > ROWS)
     identifiers = [value for _, name, value in page.attributes if name == "id"]
     assert len(identifiers) == len(set(identifiers))
+
+
+def test_the_page_shows_who_was_waited_for_in_which_step(job, tmp_path):
+    lanes = [{"rank": 0, "start_ns": [0, 3], "duration_ns": [3, 2], "part": ["computing", "transfer"],
+              "operation": [None, EVIL], "steps": [[0, 5], [5, 10]]}]  # fmt: skip
+    ranks_page.write({**job, "timeline": {"wall_ns": 10, "lanes": lanes}}, tmp_path / "job.html")
+    text = (tmp_path / "job.html").read_text(encoding="utf8")
+    assert "How long the others waited for a rank" in text
+    assert "Timeline of the ranks" in text
+    assert "<script>alert" not in text
+    ranks_page.write({**job, "steps": 1}, tmp_path / "single.html")
+    assert "How long the others waited for a rank" not in (tmp_path / "single.html").read_text(encoding="utf8")
+
+
+def test_of_many_ranks_no_late_one_vanishes_in_the_picture(job):
+    many = 10 * CELLS
+    job["ranks"] = [rank(number, compute=1000) for number in range(many)]
+    job["caused"] = [{"rank": 777, "step": 2, "ns": 9_000_000}, {"rank": 778, "step": 2, "ns": 1}]
+    drawn = caused(job).axes[0].images[0].get_array()
+    assert drawn.shape == (CELLS, 4)
+    assert drawn.max() == drawn[77, 2] == 9.0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -34,8 +35,11 @@ def run_in(staged):
             done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
             if done.returncode != -signal.SIGFPE:
                 break
-        if framework == "cntk" and done.returncode == -signal.SIGFPE:  # rare, and not seen again when looked for
-            pytest.skip(f"CNTK died of SIGFPE five times in a row: {done.stderr[-2000:]}")
+        if framework == "cntk" and done.returncode == -signal.SIGFPE:
+            # in train_minibatch, now and then, all five times; not seen with this test alone, so what surrounds it is told
+            known = {name: value for name, value in variables.items() if re.search("OMP|KMP|MKL|MALLOC|LD_|PYTHON", name)}
+            around = f"cores {os.sched_getaffinity(0)}, load {os.getloadavg()}, {known}"
+            pytest.skip(f"CNTK died of SIGFPE five times in a row: {done.stderr[-600:]}; {around}")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.strip().splitlines()[-1])
 

@@ -34,9 +34,7 @@ def waits(subject: Subject) -> list[Advice]:
             "the idle time that begins while the host waits",
             [f"The device idles {words.share(subject, subject.waited_ns)} {subject.per} after such waits.", *_calls(subject)],
             words.text(subject, _REMEDIES),
-            "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
-            if subject.framework == "pytorch"
-            else "",
+            "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html" if subject.framework == "pytorch" else "",
         )
     ]
 

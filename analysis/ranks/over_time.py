@@ -1,0 +1,92 @@
+"""A job over time: how long others waited for each rank in each step, and what chosen ranks did when, by corrected clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.ranks.clocks import Clocks
+from kernelscope.analysis.ranks.parts import TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.trace import intervals
+
+Int = npt.NDArray[np.int64]
+COMPUTING = "computing"
+SHOWN = 8  # ranks on a timeline
+_PARTS = (COMPUTING, WAITING, TRANSFER, UNMATCHED)
+
+
+def caused(blame: pd.DataFrame, places: Int, ranks: Sequence[RankRecording]) -> list[dict[str, int]]:
+    """Return how long others waited for a rank in each step: place of the rank, step, ns; nothing where they did not.
+
+    blame: see waiting.blamed. A collective counts to the step of the late rank in which that rank begins it.
+    """
+    rows = []
+    for place, mine in blame[(blame["rank"] >= 0) & (blame["others_ns"] > 0)].groupby("rank", sort=True):
+        one = ranks[int(str(place))]
+        start = one.collectives["start_ns"].to_numpy(np.int64)[places[mine["collective"].to_numpy(np.int64), place]]
+        step = np.clip(np.searchsorted(one.windows[0], start, side="right") - 1, 0, None)
+        sums = mine["others_ns"].groupby(step).sum()
+        rows += [{"rank": int(str(place)), "step": int(at), "ns": int(ns)} for at, ns in sums.items()]
+    return rows
+
+
+def chosen(ranks: Sequence[RankRecording], blame: pd.DataFrame, exposed_ns: Int) -> list[int]:
+    """Return the places of at most SHOWN ranks: half of them those that others wait for most, the others those that wait most."""
+    if len(ranks) <= SHOWN:
+        return list(range(len(ranks)))
+    known = blame[blame["rank"] >= 0]
+    late = known.groupby("rank")["others_ns"].sum().sort_values(ascending=False, kind="stable").index[: SHOWN // 2].tolist()
+    waiting = np.argsort(-exposed_ns.sum(axis=0), kind="stable").tolist()
+    return sorted([*late, *(place for place in waiting if place not in late)][:SHOWN])
+
+
+def lanes(
+    among: Sequence[int], ranks: Sequence[RankRecording], places: Int, clocks: Clocks, wait_ns: Int
+) -> tuple[int, list[dict[str, Any]]]:
+    """Return how long it all lasts, ns, and for each of these ranks what it did (`_lane`), from the first one's begin."""
+    begun = min(ranks[place].window_ns[0] - int(clocks.offsets_ns[place]) for place in among)
+    over = max(ranks[place].window_ns[1] - int(clocks.offsets_ns[place]) for place in among)
+    made = [
+        _lane(ranks[place], places[:, place], wait_ns[:, place], begun + int(clocks.offsets_ns[place])) | {"rank": place}
+        for place in among
+    ]
+    return over - begun, made
+
+
+def _lane(one: RankRecording, places: Int, wait_ns: Int, since: int) -> dict[str, Any]:
+    """Return start_ns, duration_ns, part (of _PARTS) and operation (null of computing) of what a rank did, and its steps.
+
+    No two of them overlap: of a collective only what nothing hides is there. places, wait_ns: of the matched collectives.
+    """
+    place = np.full(len(one.collectives), -1, dtype=np.int64)
+    among = np.flatnonzero(places >= 0)
+    place[places[among]] = among
+    pieces = one.exposed
+    mine = pieces["collective"].to_numpy(np.int64)
+    start, end = intervals.edges(pieces)
+    matched = place[mine] >= 0
+    begun = one.collectives["start_ns"].to_numpy(np.int64)[mine]
+    until = np.where(matched, begun + wait_ns[place[mine]] if len(wait_ns) else begun, start)
+    split = np.clip(until, start, end)
+    operation = one.collectives["operation"].to_numpy(dtype=object)[mine]
+    computing = one.computing
+    tables = [
+        pd.DataFrame({"start_ns": computing[0], "end_ns": computing[1], "part": COMPUTING, "operation": None}),
+        pd.DataFrame({"start_ns": start, "end_ns": split, "part": WAITING, "operation": operation}),
+        pd.DataFrame({"start_ns": split, "end_ns": end, "part": np.where(matched, TRANSFER, UNMATCHED), "operation": operation}),
+    ]
+    whole = pd.concat([table for table in tables if len(table)], ignore_index=True)
+    whole = whole[whole["end_ns"] > whole["start_ns"]].sort_values("start_ns", kind="stable")
+    windows = one.windows
+    return {
+        "start_ns": (whole["start_ns"] - since).tolist(),
+        "duration_ns": (whole["end_ns"] - whole["start_ns"]).tolist(),
+        "part": whole["part"].tolist(),
+        "operation": [None if pd.isna(text) else str(text) for text in whole["operation"]],
+        "steps": [(windows[0] - since).tolist(), (windows[1] - since).tolist()],
+    }

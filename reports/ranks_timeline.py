@@ -1,0 +1,84 @@
+"""The timeline of a job as an interactive part of a page: a lane for each rank, by corrected clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from kernelscope.analysis.ranks.parts import TRANSFER, UNMATCHED, WAITING
+from kernelscope.reports import units
+from kernelscope.reports.colours import COMMUNICATION, COMPUTING
+from kernelscope.reports.colours import WAITING as LATE
+from kernelscope.reports.interactive import Interactive
+from kernelscope.reports.text import printable
+
+_COMPUTING = "computing"
+_COLOURS = {_COMPUTING: COMPUTING, WAITING: LATE, TRANSFER: COMMUNICATION, UNMATCHED: "#7fcdb4"}
+_TEXTS = ("name", "layer", "phase", "kind", "library", "problem", "launch")  # what the script knows of an event
+
+
+def timeline(made: Mapping[str, Any], caused: Sequence[Mapping[str, int]], ranks: int) -> Interactive:
+    """Return the timeline of a job (analysis.ranks.job with its timeline). caused: what chooses the step that is shown first.
+
+    ranks: how many the job has.
+    """
+    lanes = made["lanes"]
+    shown, step = _first(lanes, caused)
+    parts = list(dict.fromkeys(part for lane in lanes for part in lane["part"]))
+    keys = list(dict.fromkeys(key for lane in lanes for key in zip(lane["part"], lane["operation"], strict=True)))
+    operations = list(dict.fromkeys(operation for _, operation in keys if operation is not None))
+    empty = [-1] * len(keys)
+    legend = [{"title": part, "of": "owners", "colour": _COLOURS[part]} for part in parts]
+    of = f"{len(lanes)} of {ranks} ranks" if len(lanes) < ranks else f"{ranks} ranks"
+    title = f"{of}, {units.duration(made['wall_ns'])}"
+    side = {
+        "name": "job",
+        "title": title if shown is None else f"{title}; shown first: step {step}",
+        "shown": shown,
+        "wall": made["wall_ns"],
+        "texts": {"name": parts, "kind": [printable(operation) for operation in operations]}
+        | {text: [] for text in _TEXTS if text not in ("name", "kind")},
+        "labels": dict.fromkeys(_TEXTS, empty)
+        | {
+            "name": [parts.index(part) for part, _ in keys],
+            "kind": [-1 if operation is None else operations.index(operation) for _, operation in keys],
+        },
+        "owners": [parts.index(part) for part, _ in keys],
+        "colours": [parts.index(part) for part, _ in keys],
+        "lanes": [_lane(lane, {key: place for place, key in enumerate(keys)}) for lane in lanes],
+    }
+    return Interactive(
+        key="timeline",
+        title="Timeline of the ranks",
+        kind="timeline",
+        data={"sides": [side], "legend": legend, "owned": "each rank: "},
+        alternative=f"Timeline of {of} by corrected clocks: when each computes, transfers and waits. "
+        "The sums are in the table of ranks.",
+        note="By corrected clocks. White is time in which a rank neither computes nor communicates. "
+        + ("Shown are the ranks that others wait for most and those that wait most." if len(lanes) < ranks else ""),
+    )
+
+
+def _first(lanes: Sequence[Mapping[str, Any]], caused: Sequence[Mapping[str, int]]) -> tuple[list[int] | None, int | None]:
+    """Return from when to when the step with most waiting lasts on these ranks, and which; None where there is one step only."""
+    steps = min(len(lane["steps"][0]) for lane in lanes)
+    if steps < 2:
+        return None, None
+    sums = np.zeros(steps, dtype=np.int64)
+    for row in caused:
+        sums[min(row["step"], steps - 1)] += row["ns"]
+    step = int(sums.argmax())
+    return [min(lane["steps"][0][step] for lane in lanes), max(lane["steps"][1][step] for lane in lanes)], step
+
+
+def _lane(lane: Mapping[str, Any], labels: Mapping[Any, int]) -> dict[str, Any]:
+    """Return a rank's lane as the script reads it: the gap before each event, its duration and its label."""
+    start, lasted = np.array(lane["start_ns"], dtype=np.int64), np.array(lane["duration_ns"], dtype=np.int64)
+    gaps = start - np.append(0, (start + lasted)[:-1])
+    waited = sum(ns for ns, part in zip(lane["duration_ns"], lane["part"], strict=True) if part == WAITING)
+    label = [labels[key] for key in zip(lane["part"], lane["operation"], strict=True)]
+    title = f"rank {lane['rank']}: waits {units.duration(waited)} for ranks"
+    rows = [{"gap": gaps.tolist(), "lasted": lasted.tolist(), "label": label}]
+    return {"kind": "step", "title": title, "thread": None, "quiet": False, "rows": rows}
