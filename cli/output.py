@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from kernelscope.cli import outlets
-from kernelscope.reports import advice, comparison_tables, confirmed, hang, ranks, ranks_compared, tables, terminal
+from kernelscope.reports import advice, comparison_tables, confirmed, hang, pipeline, ranks, ranks_compared, tables, terminal
 from kernelscope.reports.renderers import RENDERERS, to_csv
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
@@ -122,7 +122,7 @@ def write_confirmed(result: Mapping[str, Any], form: str) -> None:
 
 def write_ranks(result: Mapping[str, Any], form: str) -> None:
     """Write what a job of several ranks does, or why it hangs (analysis.ranks), to stdout: as a table, as Markdown or as JSON."""
-    told = hang if "roots" in result else ranks_compared if "delta_ns" in result else ranks
+    told = pipeline if "bubbles" in result else hang if "roots" in result else ranks_compared if "delta_ns" in result else ranks
     if form == "table":
         _print(told.shown(result))
     else:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kernelscope.analysis.ranks import flight_recorder
 from kernelscope.analysis.ranks.hang import hang
 from kernelscope.analysis.ranks.job import job
+from kernelscope.analysis.ranks.pipeline import is_recording, pipeline
 from kernelscope.analysis.recordings.kinds import Kind, captures_in, kind_of
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write_page, write_ranks
-from kernelscope.reports import ranks_page
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
 _RECORDED = (Kind.RUN, Kind.IMPORT)
@@ -24,7 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a capture of each rank, or a dump of PyTorch's Flight Recorder of each, or a folder of them",
+        help="a capture of each rank, or a dump of PyTorch's Flight Recorder of each, or a folder of them; or a table of the "
+        "operations of a job that trains in a pipeline",
     )
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
     parser.add_argument(
@@ -42,16 +45,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read the captures, and print what the job does."""
     files = _files([Path(path) for path in arguments.paths])
-    dumps = [path for path in files if flight_recorder.is_dump(path)]
-    if dumps and arguments.output:
-        raise UsageError("--output is for captures; of dumps the table is all there is")
     page, summaries = _places(arguments.output)
-    told = hang(dumps) if dumps else job(files, arguments.workers, summaries, arguments.scheduler, page is not None)
+    other = _other(files)
+    if other and arguments.output:
+        raise UsageError("--output is for captures; of dumps and of recordings of a pipeline the tables are all there is")
+    told = other or job(files, arguments.workers, summaries, arguments.scheduler, page is not None)
     said = sharing.shareable(told, arguments.full_paths)
     write_ranks({key: part for key, part in said.items() if key != "timeline"}, arguments.format)
     if page:
+        from kernelscope.reports import ranks_page  # matplotlib takes half a second: only where a page is asked for
+
         write_page(lambda: ranks_page.write(said, page), page)
     return 0
+
+
+def _other(files: Sequence[Path]) -> dict[str, Any] | None:
+    """Return what is told of files that are no captures: why a job hangs, or what a pipeline loses; None of captures."""
+    pipelines = [path for path in files if is_recording(path)]
+    if pipelines and len(files) > 1:
+        raise UsageError(f"{pipelines[0]}: is a whole job; name it alone")
+    if pipelines:
+        return pipeline(pipelines[0])
+    dumps = [path for path in files if flight_recorder.is_dump(path)]
+    return hang(dumps) if dumps else None
 
 
 def _places(output: Path | None) -> tuple[Path | None, Path | None]:

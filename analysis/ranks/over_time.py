@@ -26,12 +26,15 @@ def caused(blame: pd.DataFrame, places: Int, ranks: Sequence[RankRecording]) -> 
     blame: see waiting.blamed. A collective counts to the step of the late rank in which that rank begins it.
     """
     rows = []
-    for place, mine in blame[(blame["rank"] >= 0) & (blame["others_ns"] > 0)].groupby("rank", sort=True):
-        one = ranks[int(str(place))]
+    known = blame[(blame["rank"] >= 0) & (blame["others_ns"] > 0)]
+    for place in sorted(map(int, known["rank"].unique())):
+        one, mine = ranks[place], known[known["rank"] == place]
         start = one.collectives["start_ns"].to_numpy(np.int64)[places[mine["collective"].to_numpy(np.int64), place]]
         step = np.clip(np.searchsorted(one.windows[0], start, side="right") - 1, 0, None)
-        sums = mine["others_ns"].groupby(step).sum()
-        rows += [{"rank": int(str(place)), "step": int(at), "ns": int(ns)} for at, ns in sums.items()]
+        steps, at = np.unique(step, return_inverse=True)
+        sums = np.zeros(len(steps), dtype=np.int64)
+        np.add.at(sums, at, mine["others_ns"].to_numpy(np.int64))
+        rows += [{"rank": place, "step": int(number), "ns": int(ns)} for number, ns in zip(steps, sums, strict=True)]
     return rows
 
 

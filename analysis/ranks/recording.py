@@ -81,9 +81,9 @@ class RankRecording:
         """Its collectives, kept: all of the analysis is of these."""
         return self.table("collectives")
 
-    @property
+    @cached_property
     def exposed(self) -> pd.DataFrame:
-        """The pieces that nothing hides; read each time."""
+        """The pieces that nothing hides, kept like these."""
         return self.table("exposed")
 
     @property

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pyarrow import parquet
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text
@@ -54,7 +55,7 @@ def load(header: str) -> RankRecording:
 
 
 def _table(stem: str, name: str) -> pd.DataFrame:
-    return pd.read_parquet(f"{stem}.{name}.parquet")
+    return parquet.read_table(f"{stem}.{name}.parquet", use_threads=False).to_pandas()
 
 
 def _write(one: RankRecording, folder: Path, stem: str) -> str:

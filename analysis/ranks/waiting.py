@@ -87,6 +87,8 @@ def of_first(places: Int, ranks: Sequence[RankRecording], names: Sequence[str]) 
     tables = []
     for number, one in enumerate(ranks):
         mine = np.flatnonzero(first == number)
+        if not len(mine):
+            continue
         tables.append(one.collectives[list(names)].iloc[places[mine, number]].set_axis(mine))
     found: pd.DataFrame = pd.concat(tables).sort_index()
     return found

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from kernelscope.analysis.ranks.parts import JOB_PARTS
 from kernelscope.reports import units
@@ -68,6 +69,6 @@ def caused(result: Mapping[str, Any], style: Style | None = None) -> Figure:
         axes.set_ylabel("rank" if together == 1 else f"rank, {together} a row: the longest wait counts")
         every = -(-len(cells) // 16)
         axes.set_yticks(range(0, len(cells), every), [str(number) for number in numbers[:: together * every]])
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.colorbar(drawn, ax=axes, label=unit, pad=0.01)
     return figure

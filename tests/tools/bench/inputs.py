@@ -1,11 +1,12 @@
 """The captures that are read: recorded ones, and large ones made of them, kept in a folder.
 
-python tests/tools/bench/inputs.py tile TRACE.json.gz OUT.json BYTES     what `tiled` does, in a process of its own
+python tests/tools/bench/inputs.py tile TRACE.json.gz OUT.json BYTES [PERIOD]    what `tiled` does, in a process of its own
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 NSYS = "nsys/zx3xyy__assignment2-systems__result_2_7B_nvtx.sqlite"
+RANKS = "ranks/megatron_tp8"
 KINETO = "kineto/AMD-AGI__TraceLens__xdit_sd_3.5_profile_trace_rank_0.json.gz"
 # Where other formats' captures are, and how their names end: the largest is read
 OTHERS = {
@@ -25,6 +27,7 @@ OTHERS = {
     "MXNet, profiler": ("mxnet", (".json",)),
     "CNTK, log": ("cntk", (".txt", ".log")),
 }
+_COPY = 4_000_000  # bytes of a recorded rank
 _COUNTED = ("correlation", "External id", "Ev Idx", "Python id", "Python parent id")
 
 
@@ -78,6 +81,18 @@ class Inputs:
             self._make(path, [__file__, "tile", str(self.kineto())], [str(megabytes * 1_000_000)])
         return path
 
+    def ranks(self, megabytes: int) -> list[Path]:
+        """Return traces of a job's 8 ranks, of some so many megabytes each, made of copies of recorded ones; all have as many."""
+        sources = [self.corpus(f"{RANKS}/megatron_kineto_{rank}.json.gz") for rank in range(8)]
+        folder = self._folder / f"ranks{megabytes}"
+        folder.mkdir(exist_ok=True)
+        paths = [folder / f"rank_{rank}.json" for rank in range(8)]
+        if not all(path.exists() for path in paths):
+            period = max(map(lasting, sources))
+            for source, path in zip(sources, paths, strict=True):
+                self._make(path, [__file__, "tile", str(source)], [str(megabytes * 1_000_000), str(period)])
+        return paths
+
     def _make(self, path: Path, before: list[str], after: list[str]) -> None:
         """Run a script that writes a file, which counts only when it is whole."""
         print(f"  making {path.name} ...", flush=True)
@@ -100,25 +115,41 @@ def _placed(given: Path, path: Path) -> Path:
     return path
 
 
-def tile(source: Path, target: Path, size: int) -> None:
-    """Write a trace of at least `size` bytes: the events of `source` again and again, later and with fresh numbers.
+def lasting(source: Path) -> int:
+    """Return how long a trace lasts, and a millisecond, in microseconds."""
+    events = [event for event in _opened(source)["traceEvents"] if event.get("ph") != "M"]
+    start = min(event["ts"] for event in events)
+    return int(max(event["ts"] + event.get("dur", 0) for event in events) - start) + 1000
 
-    The file stays what torch.profiler writes: kernels, calls, operators and flows of each copy are tied among each other only.
-    """
+
+def _opened(source: Path) -> dict:
     import msgspec
 
     content = source.read_bytes()
-    trace = msgspec.json.decode(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+    return msgspec.json.decode(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+
+
+def tile(source: Path, target: Path, size: int, period: int | None = None) -> None:
+    """Write a trace of at least `size` bytes: the events of `source` again and again, later and with fresh numbers.
+
+    The file stays what torch.profiler writes: kernels, calls, operators and flows of each copy are tied among each other only.
+    period: after how many microseconds a copy follows; with it there are size // 4 MB of them, whatever the trace's own size.
+    """
+    import msgspec
+
+    trace = _opened(source)
     events = trace.pop("traceEvents")
     once = [event for event in events if event.get("ph") == "M"]
     again = [event for event in events if event.get("ph") != "M"]
-    start = min(event["ts"] for event in again)
-    period = int(max(event["ts"] + event.get("dur", 0) for event in again) - start) + 1000
+    copies = None if period is None else size // _COPY
+    period = period or lasting(source)
     numbers = 1 + max(number for event in again for number in _numbers(event))
     head = msgspec.json.format(msgspec.json.encode(trace), indent=0).removesuffix(b"}")
     with target.open("wb") as out:
         written = out.write(head + b', "traceEvents": [' + _listed(once))
-        while written < size:
+        for number in itertools.count():
+            if written >= size if copies is None else number >= copies:
+                break
             written += out.write(b", " + _listed(again))
             _shift(again, period, numbers)
         out.write(b"]}")
@@ -152,4 +183,4 @@ def _shift(events: list[dict], period: int, numbers: int) -> None:
 
 
 if __name__ == "__main__":
-    tile(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+    tile(Path(sys.argv[2]), Path(sys.argv[3]), *map(int, sys.argv[4:]))

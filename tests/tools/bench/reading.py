@@ -38,6 +38,7 @@ OURS, HTA = "kernelscope, read", "HolisticTraceAnalysis, load"
 OUR_IMPORT, HTA_IMPORT = "kernelscope, bare import", "HolisticTraceAnalysis, bare import"
 BYTES, SQLITE, ROWS = "floor: the bytes", "floor: SQLite, no rows handed out", "floor: rows through sqlite3"
 UNPACK, JSON = "floor: unpacked bytes", "floor: JSON to objects (msgspec)"
+OUR_JOB, HTA_JOB = "kernelscope, ranks", "HolisticTraceAnalysis, breakdown and overlap"
 HTA_MODULE = "from hta.trace_analysis import TraceAnalysis"
 MANY = 3  # repeats of what takes a minute
 
@@ -362,7 +363,28 @@ def _unpacked_size(file: Path) -> int:
     return int.from_bytes(content[-4:], "little") if content else file.stat().st_size
 
 
-PARTS = {"nsys": nsys, "nsys-large": nsys_large, "kineto": kineto, "kineto-large": kineto_large, "others": others}
+def ranks(bench: Bench) -> None:
+    """The ranks of a job: what a step is made of, and how much communication is hidden, is what both tell."""
+    for megabytes in (4, 20):
+        files = bench.inputs.ranks(megabytes)
+        size = sum(file.stat().st_size for file in files)
+        bench.report.section(f"A job of 8 ranks: {size / 1e6:.0f} MB of JSON", f"torch.profiler, {megabytes} MB a rank")
+        told = ", ".join(f"{rank}: {str(file)!r}" for rank, file in enumerate(files))
+        call = f"; t = TraceAnalysis(trace_files={{{told}}}); t.get_temporal_breakdown(visualize=False); "
+        call += "t.get_comm_comp_overlap(visualize=False)"
+        sides, missing = available({
+            OUR_JOB: lambda: Side(OUR_JOB, ours("ranks", *files, "--workers", "2")),  # noqa: B023 (used at once)
+            HTA_JOB: lambda: _hta(bench, call, HTA_JOB),  # noqa: B023
+        })  # fmt: skip
+        measured = alternate(sides, min(bench.repeats, MANY), missing)
+        bench.report.sides(measured, size)
+        bench.report.faster(measured, HTA_JOB, OUR_JOB, 5)
+        if measured.has(HTA_JOB, OUR_JOB):
+            memory = statistics.median(measured.ratios(OUR_JOB, HTA_JOB, "peak_bytes"))
+            bench.report.note(f"{OUR_JOB}: {memory:.2f} of the memory of {HTA_JOB}, of the largest process of each")
+
+
+PARTS = {"ranks": ranks, "nsys": nsys, "nsys-large": nsys_large, "kineto": kineto, "kineto-large": kineto_large, "others": others}
 
 
 def conditions(report: Report, repeats: int) -> None:

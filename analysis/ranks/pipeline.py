@@ -1,0 +1,356 @@
+"""A job that trains in a pipeline, recorded by its operations: how much longer it takes than with equal work.
+
+The operations of a step depend on each other: a stage computes its micro-batches one after another, each after the activations or
+gradients that it needs have come from the stage beside it; sends and receives end together; replicas exchange gradients at the
+end. With these dependencies a step is played again: as it was, without the gaps before operations that nothing recorded explains,
+and with equal work, where every operation lasts what its kind lasts on average. The slowdown is the second by the third.
+
+The method is that of Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025: compute gets
+the mean of its kind, communication the median of its transfers. Pipelines in which a stage holds several chunks of the model are
+not played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow
+from pyarrow import parquet
+
+from kernelscope.analysis.errors import EvidenceError
+
+SCHEMA = "kernelscope/pipeline/1"
+COLUMNS = ("dp_rank", "stage", "step", "optype", "start_ts", "duration", "seq_id", "mc")
+FORWARD, BACKWARD = "forward-compute", "backward-compute"
+_SENDS = {"forward": 1, "backward": -1}  # to which stage, from this one
+_GATHER, _SCATTER = "params-all-gather", "grads-reduce-scatter"
+_NORMS, _EMBEDDING = "layernorm-grads-all-reduce", "embedding-grads-all-reduce"
+_GC, _CLIP, _OPTIMIZER = "gc", "optimizer-clip-main-grad", "optimizer"
+_COMPUTE = (FORWARD, BACKWARD, _GC, _OPTIMIZER)  # all others communicate
+_OF_REPLICAS = (_GATHER, _SCATTER, _CLIP)  # replicas take part in these together
+_APART_S = 0.01  # by which a rank's clock may be ahead of another's: what ends earlier took no time
+
+Float = npt.NDArray[np.float64]  # [replicas, steps]
+Operation = tuple[str, int, int]  # kind, number in its stage, stage
+
+
+@dataclass
+class _Schedule:
+    """What the operations of a step wait for. after: for each, those before it. groups: those that end together."""
+
+    after: dict[Operation, list[Operation]] = field(default_factory=dict)
+    groups: dict[Operation, list[Operation]] = field(default_factory=dict)
+
+    def chain(self, operations: Iterable[Operation]) -> None:
+        """Let each of these wait for the one before it."""
+        last: list[Operation] = []
+        for one in operations:
+            self.after.setdefault(one, []).extend(last)
+            last = [one]
+
+    def together(self, operations: Sequence[Operation]) -> None:
+        """Let these end together."""
+        for one in operations:
+            self.groups[one] = list(operations)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A step's operations as they were, in seconds from the step's begin: start, lasting, and transfer of those in groups."""
+
+    start: dict[Operation, Float]
+    lasting: dict[Operation, Float]
+    transfer: dict[Operation, Float]
+
+
+def is_recording(path: Path) -> bool:
+    """Return whether a file is a recording of a pipeline by its operations."""
+    try:
+        names = parquet.read_schema(path).names if path.is_file() else []
+    except (OSError, pyarrow.ArrowException):
+        return False
+    return set(COLUMNS) <= set(names)
+
+
+def pipeline(path: Path) -> dict[str, Any]:
+    """Return what a job loses to unequal work, as plain data; raise EvidenceError where it cannot be played.
+
+    Keys: schema, path; replicas, stages, steps, micro_batches; step_s (the mean one, measured), played_s (without gaps), equal_s
+    (with equal work), error (part of the measured time by which the step is played wrongly with its gaps), slowdown (played_s by
+    equal_s); by_stage, by_worker (replica and stage), by_kind: rows with slowdown, that of a step with equal work in which these
+    alone last what they lasted, the slowest first; bubbles: for each stage the part of the step in which it does not compute,
+    measured and with equal work; ideal_bubble: (stages - 1) / (stages - 1 + micro-batches).
+    """
+    table = _table(path)
+    replicas, stages = (int(table[name].max()) + 1 for name in ("dp_rank", "stage"))
+    schedule = _scheduled(table, stages, path)
+    recorded = _recorded(table, schedule, path)
+    gaps = _gaps(recorded, schedule)
+    none = dict.fromkeys(gaps, np.float64(0.0))
+    order = _ordered(schedule, path)
+    measured = _step(recorded.start, recorded.lasting)
+    played = _played(order, schedule, recorded.lasting, recorded.transfer, none)
+    again = _played(order, schedule, recorded.lasting, recorded.transfer, gaps)
+    equal = _equal(recorded)
+    ideal = _played(order, schedule, *equal, none)
+
+    def slowdown(kind: str | None = None, stage: int | None = None, replica: int | None = None) -> float:
+        """Return by how much longer a step of equal work takes in which these operations last what they lasted."""
+        chosen = {one for one in order if kind in (None, one[0]) and stage in (None, one[2])}
+        mine = np.ones((replicas, 1), bool) if replica is None else (np.arange(replicas) == replica)[:, None]
+        mixed = [
+            {one: np.where(mine, was[one], even[one]) if one in chosen else even[one] for one in even}
+            for was, even in zip((recorded.lasting, recorded.transfer), equal, strict=True)
+        ]
+        return float(_played(order, schedule, mixed[0], mixed[1], none).mean() / ideal.mean())
+
+    batches = max(one[1] for one in order if one[0] == FORWARD) + 1
+    workers = [(replica, stage) for replica in range(replicas) for stage in range(stages)]
+    return {
+        "schema": SCHEMA, "path": str(path), "replicas": replicas, "stages": stages, "micro_batches": batches,
+        "steps": int(measured.shape[-1]), "step_s": float(measured.mean()), "played_s": float(played.mean()),
+        "equal_s": float(ideal.mean()), "error": float(again.mean() / measured.mean() - 1.0),
+        "slowdown": float(played.mean() / ideal.mean()),
+        "by_stage": _slowest({"stage": stage, "slowdown": slowdown(stage=stage)} for stage in range(stages)),
+        "by_worker": _slowest(
+            {"replica": replica, "stage": stage, "slowdown": slowdown(stage=stage, replica=replica)} for replica, stage in workers
+        ),
+        "by_kind": _slowest({"kind": kind, "slowdown": slowdown(kind=kind)} for kind in sorted({one[0] for one in order})),
+        "bubbles": _bubbles(recorded, measured, equal[0], ideal, stages),
+        "ideal_bubble": (stages - 1) / (stages - 1 + batches),
+    }  # fmt: skip
+
+
+# --- what was recorded ----------------------------------------------------------------------------------------------------------
+
+
+def _table(path: Path) -> pd.DataFrame:
+    try:
+        table = parquet.read_table(path, columns=list(COLUMNS)).to_pandas()
+        table = table.astype({"start_ts": float, "duration": float})
+    except (OSError, pyarrow.ArrowException, ValueError) as error:
+        raise EvidenceError(f"{path}: cannot be read as a recording of a pipeline: {error}") from error
+    table["optype"] = table["optype"].astype(str)
+    if table.empty or not {FORWARD, BACKWARD, _OPTIMIZER} <= set(table["optype"]):
+        raise EvidenceError(f"{path}: holds no steps of a pipeline; name a recording with {FORWARD}, {BACKWARD}, {_OPTIMIZER}")
+    if (table["mc"] > 0).any():
+        raise EvidenceError(f"{path}: stages hold several chunks of the model, whose order is not played; nothing is predicted")
+    return table
+
+
+def _recorded(table: pd.DataFrame, schedule: _Schedule, path: Path) -> _Recorded:
+    """Return when operations began and how long they lasted; steps that lack one somewhere are left out."""
+    index, columns = ["dp_rank", "step"], ["optype", "seq_id", "stage"]
+    if table.duplicated([*index, *columns]).any():
+        raise EvidenceError(f"{path}: an operation is recorded twice in a step; nothing is predicted")
+    wide = table.pivot_table(index=index, columns=columns, values=["start_ts", "duration"])
+    whole = wide.notna().all(axis=1).groupby("step").all()
+    steps = whole.index[whole]
+    wide = wide[wide.index.get_level_values("step").isin(steps)]
+    if not len(steps) or len(wide) != len(steps) * table["dp_rank"].nunique():
+        raise EvidenceError(f"{path}: no step has all operations of all replicas; nothing is predicted")
+    shape = (-1, len(steps))
+    begun = table.groupby("step")["start_ts"].min()
+    since = begun.loc[wide.index.get_level_values("step")].to_numpy()
+    start, lasting = (
+        {(str(kind), int(number), int(stage)): values for (kind, number, stage), values in found.items()}
+        for found in (
+            {key: (wide["start_ts"][key].to_numpy() - since).reshape(shape) for key in wide["start_ts"].columns},
+            {key: wide["duration"][key].to_numpy().reshape(shape) for key in wide["duration"].columns},
+        )
+    )
+    return _Recorded(start, lasting, _transfers(start, lasting, schedule))
+
+
+def _transfers(
+    start: Mapping[Operation, Float], lasting: Mapping[Operation, Float], schedule: _Schedule
+) -> dict[Operation, Float]:
+    """Return how long operations of groups last from when the last of the group has begun; what seems to end before took none."""
+    found = {}
+    for one, group in schedule.groups.items():
+        transfer = start[one] + lasting[one] - _last(one, [start[other] for other in group])
+        found[one] = np.where(transfer <= -_APART_S, 0.0, transfer)
+    return found
+
+
+def _last(one: Operation, starts: Sequence[Float]) -> Float:
+    """Return when the last of a group begins, of all replicas where these take part."""
+    last = np.maximum.reduce(list(starts))
+    return np.asarray(last.max(axis=0, keepdims=True) if one[0] in _OF_REPLICAS else last)
+
+
+# --- what waits for what --------------------------------------------------------------------------------------------------------
+
+
+def _scheduled(table: pd.DataFrame, stages: int, path: Path) -> _Schedule:
+    """Return what waits for what, as the first replica's first step has it."""
+    schedule = _Schedule()
+    first = table[(table["dp_rank"] == table["dp_rank"].min()) & (table["step"] == table["step"].min())]
+    first = first.sort_values(["start_ts", "seq_id", "optype"])
+    by_stage = {
+        stage: [(str(kind), int(number), stage) for kind, number in zip(rows["optype"], rows["seq_id"], strict=True)]
+        for stage, rows in ((int(str(key)), rows) for key, rows in first.groupby("stage"))
+    }
+    if sorted(by_stage) != list(range(stages)):
+        raise EvidenceError(f"{path}: stages are missing; nothing is predicted")
+    for operations in by_stage.values():
+        _compute(schedule, operations)
+        for way in _SENDS:
+            _messages(schedule, operations, way)
+        _ends(schedule, operations)
+    _groups(schedule, [one for operations in by_stage.values() for one in operations], stages)
+    unknown = {other for others in schedule.after.values() for other in others} - set(schedule.after)
+    schedule.after |= {one: [] for operations in by_stage.values() for one in operations if one not in schedule.after}
+    if unknown - set(schedule.after):
+        raise EvidenceError(f"{path}: what a step waits for was not recorded, such as {sorted(unknown)[0]}; nothing is predicted")
+    return schedule
+
+
+def _of(operations: Iterable[Operation], *kinds: str) -> list[Operation]:
+    return [one for one in operations if one[0] in kinds]
+
+
+def _compute(schedule: _Schedule, operations: Sequence[Operation]) -> None:
+    """Let a stage compute in its order; the first forward pass waits for the parameters."""
+    computing = _of(operations, FORWARD, BACKWARD)
+    schedule.chain(computing)
+    schedule.chain(_of(operations, _GATHER, _SCATTER))
+    gathered = _of(operations, _GATHER)
+    forward = _of(computing, FORWARD)
+    if gathered and forward:
+        schedule.after[forward[0]].append(gathered[-1])
+
+
+def _messages(schedule: _Schedule, operations: Sequence[Operation], way: str) -> None:
+    """Let a micro-batch wait for what it receives, and what it sends for it; they are received one after the other."""
+    computing = _of(operations, FORWARD, BACKWARD)
+    mine = sorted(_of(operations, f"{way}-compute"))
+    sent, received = sorted(_of(operations, f"{way}-send")), sorted(_of(operations, f"{way}-recv"))
+    schedule.chain(sent)
+    schedule.chain(received)
+    for compute, one in zip(mine, sent, strict=False):
+        schedule.after[one].append(compute)
+    for place, (compute, one) in enumerate(zip(mine, received, strict=False)):
+        schedule.after[compute].append(one)
+        if place:
+            schedule.after[one].append(mine[place - 1])
+    # nobody asks for gradients before the forward passes that precede them are under way
+    first = next((place for place, one in enumerate(computing) if one[0] == BACKWARD), 0)
+    if way == "backward" and first >= 2:
+        for one in (*sent[:1], *received[:1]):
+            schedule.after[one].append(computing[first - 2])
+
+
+def _ends(schedule: _Schedule, operations: Sequence[Operation]) -> None:
+    """Let what ends a step follow its last micro-batch."""
+    last = _of(operations, FORWARD, BACKWARD)[-1:]
+    for kind in (_GC, _NORMS, _EMBEDDING, _SCATTER, _CLIP, _OPTIMIZER):
+        last += sorted(_of(operations, kind))
+    schedule.chain(last)
+
+
+def _groups(schedule: _Schedule, operations: Sequence[Operation], stages: int) -> None:
+    """Say which operations end together: a message with its receipt, and collectives."""
+    there = set(operations)
+    for way, towards in _SENDS.items():
+        for kind, number, stage in _of(operations, f"{way}-send"):
+            peer = f"{way}-recv", number, stage + towards
+            schedule.together([one for one in ((kind, number, stage), peer) if one in there])
+        for one in _of(operations, f"{way}-recv"):
+            if one not in schedule.groups:
+                schedule.together([one])
+    for one in _of(operations, _GATHER, _SCATTER):
+        schedule.together([one])
+    for kind, members in ((_EMBEDDING, {0, stages - 1}), (_CLIP, set(range(stages)))):
+        schedule.together([one for one in _of(operations, kind) if one[2] in members])
+
+
+def _ordered(schedule: _Schedule, path: Path) -> list[Operation]:
+    """Return the operations in an order in which each can be played: those of a group follow all that any of them waits for."""
+    before = {
+        one: {other for member in schedule.groups.get(one, [one]) for other in schedule.after[member]} for one in schedule.after
+    }
+    try:
+        return list(TopologicalSorter(before).static_order())
+    except CycleError as error:
+        raise EvidenceError(f"{path}: operations wait for each other in a circle; nothing is predicted") from error
+
+
+# --- playing --------------------------------------------------------------------------------------------------------------------
+
+
+def _gaps(recorded: _Recorded, schedule: _Schedule) -> dict[Operation, Float]:
+    """Return how much later each operation began than what it waits for had ended."""
+    found = {}
+    for one, others in schedule.after.items():
+        ends = [recorded.start[other] + recorded.lasting[other] for other in others]
+        gap = recorded.start[one] - (np.maximum.reduce(ends) if ends else 0.0)
+        found[one] = np.where(gap <= -_APART_S, 0.0, gap)
+    return found
+
+
+def _played(
+    order: Sequence[Operation], schedule: _Schedule, lasting: Mapping[Operation, Any], transfer: Mapping[Operation, Any],
+    gaps: Mapping[Operation, Any],
+) -> Float:  # fmt: skip
+    """Return how long steps take, [1, steps], with these lengths, transfers and gaps."""
+    start: dict[Operation, Any] = {}
+    end: dict[Operation, Any] = {}
+    for one in order:
+        group = schedule.groups.get(one, [one])
+        for member in group:
+            if member not in start:
+                ends = [end[other] for other in schedule.after[member]]
+                start[member] = (np.maximum.reduce(np.broadcast_arrays(*ends)) if ends else 0.0) + gaps[member]
+        if one in schedule.groups:
+            starts = np.broadcast_arrays(*(np.atleast_2d(start[member]) for member in group))
+            end[one] = _last(one, starts) + transfer[one]
+        else:
+            end[one] = start[one] + lasting[one]
+    return _over(end[one] for one in order if one[0] == _OPTIMIZER)
+
+
+def _over(ends: Iterable[Any]) -> Float:
+    """Return when the last of these is over in each step: [1, steps]."""
+    return np.asarray(np.maximum.reduce(np.broadcast_arrays(*map(np.atleast_2d, ends))).max(axis=0, keepdims=True))
+
+
+def _step(start: Mapping[Operation, Float], lasting: Mapping[Operation, Float]) -> Float:
+    return _over(start[one] + lasting[one] for one in start)
+
+
+def _equal(recorded: _Recorded) -> tuple[dict[Operation, Float], dict[Operation, Float]]:
+    """Return lengths and transfers with equal work: each kind's mean where it computes, its median where it communicates."""
+    made = []
+    for values in (recorded.lasting, recorded.transfer):
+        kinds: dict[str, list[Float]] = {}
+        for one, value in values.items():
+            kinds.setdefault(one[0], []).append(value)
+        even = {kind: np.float64(np.mean(several) if kind in _COMPUTE else np.median(several)) for kind, several in kinds.items()}
+        made.append({one: np.full_like(value, even[one[0]]) for one, value in values.items()})
+    return made[0], made[1]
+
+
+def _slowest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: -row["slowdown"])
+
+
+def _bubbles(
+    recorded: _Recorded, measured: Float, even: Mapping[Operation, Float], ideal: Float, stages: int
+) -> list[dict[str, Any]]:
+    """Return for each stage the part of the mean step in which it does not compute."""
+    rows = []
+    for stage in range(stages):
+        mine = [one for one in recorded.lasting if one[2] == stage and one[0] in _COMPUTE]
+        busy = [float(sum(values[one].mean() for one in mine)) for values in (recorded.lasting, even)]
+        rows.append(
+            {"stage": stage, "measured": 1.0 - busy[0] / float(measured.mean()), "equal": 1.0 - busy[1] / float(ideal.mean())}
+        )
+    return rows

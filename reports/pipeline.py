@@ -1,0 +1,103 @@
+"""A job that trains in a pipeline, as it is said and shown: what unequal work costs, and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from kernelscope.reports import text, units
+from kernelscope.reports.fitted import Fitted
+from kernelscope.reports.ranks import head
+from kernelscope.reports.renderers import Markdown
+from kernelscope.reports.table import Table, of_rows
+from kernelscope.reports.trimmed import Trimmed
+
+Result = Mapping[str, Any]
+_LITTLE = 0.01  # of a step: less is not worth a sentence
+_MOSTLY = 0.5  # of what is lost to a stage: one worker of it causes it, or all do
+
+
+def answer(result: Result) -> str:
+    """Return what a step costs, what equal work would win, and whose work is unequal."""
+    stages, replicas = result["stages"], result["replicas"]
+    of = f"{units.counted(replicas, 'replica')} of {units.counted(stages, 'stage')}"
+    said = f"A step takes {_time(result['step_s'])} in a pipeline ({of}, {result['micro_batches']} micro-batches). "
+    lost = result["played_s"] - result["equal_s"]
+    if lost < _LITTLE * result["step_s"]:
+        return said + "Work is shared equally: less than 1% would be won if it were more so."
+    said += f"With equal work it would take {_time(lost)} less: it is {result['slowdown']:.2f} times as long as it had to be. "
+    return said + _whose(result)
+
+
+def _whose(result: Result) -> str:
+    """Return which worker, or which stage of all replicas, is slower than the others, and in what."""
+    stage, worker = result["by_stage"][0], result["by_worker"][0]
+    if stage["slowdown"] - 1.0 < _LITTLE:
+        return "No stage alone is the reason."
+    kind = result["by_kind"][0]["kind"]
+    alone = worker["slowdown"] - 1.0 > _MOSTLY * (stage["slowdown"] - 1.0)
+    if alone and result["replicas"] > 1 and not _alike(result, worker["stage"]):
+        who, times = f"Stage {worker['stage']} of replica {worker['replica']}", worker["slowdown"]
+    else:
+        who, times = f"Stage {stage['stage']}{' of all replicas' if result['replicas'] > 1 else ''}", stage["slowdown"]
+    return f"{who} is slower than the others: alone it makes a step {times:.2f} times as long, mostly by {kind}."
+
+
+def _alike(result: Result, stage: int) -> bool:
+    """Return whether a stage is about as slow in every replica."""
+    mine = [row["slowdown"] - 1.0 for row in result["by_worker"] if row["stage"] == stage]
+    return bool(min(mine) > _MOSTLY * max(mine))
+
+
+def tables(result: Result) -> list[Table]:
+    """Return stages, workers and kinds of operations."""
+    workers = [
+        {"a step takes, times": f"{row['slowdown']:.3f}", "replica": row["replica"], "stage": row["stage"]}
+        for row in result["by_worker"]
+    ]
+    kinds = [{"a step takes, times": f"{row['slowdown']:.3f}", "operation": row["kind"]} for row in result["by_kind"]]
+    slow = {row["stage"]: row["slowdown"] for row in result["by_stage"]}
+    stages = [
+        {"stage": row["stage"], "a step takes, times": f"{slow[row['stage']]:.3f}", "not computing": f"{row['measured']:.1%}",
+         "with equal work": f"{row['equal']:.1%}"}
+        for row in result["bubbles"]
+    ]  # fmt: skip
+    only = "A step with equal work but for this"
+    return [
+        of_rows("stages", stages, title=f"{only} stage, and the share of it in which the stage does not compute"),
+        of_rows("workers", workers, title=f"{only} worker"),
+        of_rows("operations", kinds, title=f"{only} kind of operation"),
+    ]
+
+
+def notes(result: Result) -> list[str]:
+    """Return what the numbers rest on."""
+    gaps = result["step_s"] - result["played_s"]
+    off = f"{abs(result['error']):.1%} off" if abs(result["error"]) >= 0.0005 else "what was measured"
+    return [
+        f"{units.counted(result['steps'], 'step')}, played again: as they were they take {off}; {_time(gaps)} of a step are gaps "
+        "before operations that nothing recorded explains, and are left out of both sides",
+        f"a pipeline of {result['stages']} stages and {result['micro_batches']} micro-batches idles "
+        f"{result['ideal_bubble']:.1%} of its time at the least",
+    ]
+
+
+def shown(result: Result) -> Trimmed:
+    """Return it for a terminal."""
+    parts: list[Any] = [Text(text.printable(answer(result), None), style="bold"), Text()]
+    for table in tables(result):
+        parts += [Fitted(head(table)), Text()]
+    return Trimmed(Group(*parts, *(Text(text.printable(note, None), style="dim") for note in notes(result))))
+
+
+def markdown(result: Result) -> str:
+    """Return it as Markdown."""
+    lines = [f"### {text.markdown(answer(result), None)}", "", *(Markdown().render(table) for table in tables(result))]
+    return "\n".join([*lines, *(f"- {text.markdown(note, None)}" for note in notes(result))]).rstrip() + "\n"
+
+
+def _time(seconds: float) -> str:
+    return units.duration(round(seconds * 1e9))
