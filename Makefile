@@ -7,7 +7,7 @@ EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
 MORE := jax,keras-torch,onednn,onnxruntime,chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz killed gpu-check clean
+.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ foreign: $(VENV)/.installed ## profile programs that nobody here wrote (fetches 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
 	$(BIN)/python tests/tools/fuzz/run.py --seconds 120 --seed 1
 	$(BIN)/python tests/tools/fuzz/folders.py --seconds 60 --seed 1
+
+guided: $(VENV)/.installed ## fuzz readers as coverage leads (10 min; GUIDED: options)
+	$(BIN)/pip install --quiet '.[fuzz]' && $(BIN)/python tests/tools/fuzz/guided.py --seconds 600 $(GUIDED)
 
 killed: $(VENV)/.installed ## kill commands at random moments, and look at what they leave (20 min; KILLED: options)
 	$(BIN)/python tests/tools/faults/killed.py $(KILLED)

@@ -1,13 +1,11 @@
 """Dumps of PyTorch's Flight Recorder: which collectives each rank of a job had begun when it hung.
 
-A dump is a pickle of plain values, or the same as JSON. It is read by an unpickler that knows no classes and calls nothing, so
+A dump is a pickle of plain values, or the same as JSON. It is read without an unpickler (see files.pickles), so
 that a dump cannot run anything.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import json_text
+from kernelscope.analysis.files import json_text, pickles
 
 _MOST = 1 << 30  # bytes of a dump
 _PICKLE = b"\x80"  # the first byte of pickles of protocol 2 and later
@@ -59,18 +57,6 @@ class Dump:
     named: Mapping[str, str]
 
 
-class _Plain(pickle.Unpickler):
-    """Reads plain values only."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Refuse every class and function."""
-        raise pickle.UnpicklingError(f"it names {module}.{name}, and dumps hold plain values only")
-
-    def persistent_load(self, pid: Any) -> Any:  # noqa: ARG002 (as pickle calls it)
-        """Refuse references to elsewhere."""
-        raise pickle.UnpicklingError("it refers to elsewhere, and dumps hold plain values only")
-
-
 def is_dump(path: Path) -> bool:
     """Return whether a file looks like a dump: by its first byte, or as JSON by its keys."""
     try:
@@ -102,29 +88,35 @@ def _content(path: Path) -> dict[str, Any]:
         if path.stat().st_size > _MOST:
             raise EvidenceError(f"{path}: more than 1 GB, and dumps are small; is it one?")
         data = path.read_bytes()
-        content = _Plain(io.BytesIO(data)).load() if data.startswith(_PICKLE) else json_text.parsed(data)
-    except (OSError, ValueError, EOFError, IndexError, KeyError, AttributeError, MemoryError, TypeError, pickle.UnpicklingError,
-            RecursionError) as error:  # fmt: skip
+        content = pickles.read(data) if data.startswith(_PICKLE) else json_text.parsed(data)
+    except (OSError, ValueError, IndexError, KeyError) as error:
         raise EvidenceError(f"{path}: no dump of PyTorch's Flight Recorder: {error}") from error
     if not isinstance(content, dict) or not content.keys() >= _KEYS:
         raise EvidenceError(f"{path}: no dump of PyTorch's Flight Recorder: it has not the keys {' and '.join(sorted(_KEYS))}")
     return content
 
 
+def _text(value: Any) -> str:
+    """Return a name; raise ValueError for what is none: nested values can be short in a file, and without end as a text."""
+    if not isinstance(value, str | int):
+        raise ValueError(f"a name is a {type(value).__name__}")
+    return str(value)
+
+
 def _dump(path: Path, rank: int, content: Mapping[str, Any]) -> Dump:
-    groups = {str(name): _group(one) for name, one in content["pg_config"].items()}
+    groups = {_text(name): _group(one) for name, one in content["pg_config"].items()}
     begun: dict[Group, int] = {}
     outstanding, named = [], {}
-    status = {str(number): int(one["last_enqueued_collective"]) for number, one in (content.get("pg_status") or {}).items()}
+    status = {_text(number): int(one["last_enqueued_collective"]) for number, one in (content.get("pg_status") or {}).items()}
     for entry in content["entries"]:
-        group = groups.get(str(entry["process_group"][0]))
+        group = groups.get(_text(entry["process_group"][0]))
         if group is None or entry.get("is_p2p"):
             continue
-        number, sequence = str(entry["pg_id"]), int(entry["collective_seq_id"])
+        number, sequence = _text(entry["pg_id"]), int(entry["collective_seq_id"])
         named[number] = group.name
         begun[group] = max(begun.get(group, -1), sequence, status.get(number, -1))
-        if str(entry["state"]) not in _DONE:
-            name = str(entry["profiling_name"]).removeprefix("nccl:").lstrip("_")
+        if _text(entry["state"]) not in _DONE:
+            name = _text(entry["profiling_name"]).removeprefix("nccl:").lstrip("_")
             outstanding.append(Outstanding(group, sequence, name, int(entry.get("time_created_ns") or 0)))
     ordered = tuple(sorted(outstanding, key=lambda one: (one.created_ns, one.sequence, one.group.name)))
     return Dump(str(path), rank, tuple(groups.values()), ordered, begun, status, named)
@@ -133,4 +125,4 @@ def _dump(path: Path, rank: int, content: Mapping[str, Any]) -> Dump:
 def _group(one: Mapping[str, Any]) -> Group:
     ranks = one["ranks"]
     numbers = json_text.parsed(ranks) if isinstance(ranks, str) else ranks
-    return Group(str(one.get("desc") or one["name"]), tuple(sorted(int(rank) for rank in numbers)))
+    return Group(_text(one.get("desc") or one["name"]), tuple(sorted(int(rank) for rank in numbers)))
