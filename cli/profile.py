@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernelscope.tracer.inside.launching import options
@@ -14,6 +17,7 @@ from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import UsageError
 from kernelscope.tracer.outside.run_folder import prepare_output
 
+_OURS = ("-o", "--output", "--force", "--repeats", "--once", "--quiet")
 EXAMPLES = """examples:
   kernelscope profile train.py --epochs 1             a script, run by the python of this environment
   kernelscope profile -m package.train --epochs 1     a module
@@ -41,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     command = profile.runnable(options.command(arguments), arguments.module)
     if not command:
         raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
+    _say_of_options(arguments)
     name = str(arguments.label or label(command))
     folder = Path(arguments.output) if arguments.output else profile.dated(name)
     rank = ranks.launched()[0] if arguments.ranks else None
@@ -54,12 +59,38 @@ def run(arguments: argparse.Namespace) -> int:
         outcome = profile.profile(command, options.asked(arguments), mine, arguments.label, sys.argv, arguments.once)
         for line in outcome.lines():
             print(line, file=sys.stderr)
+        if outcome.seen is None and not arguments.output:
+            _nothing(mine, command)
         if outcome.ranks and not arguments.quiet:
             _say_of_job([Path(rank) for rank in outcome.ranks], mine)
         elif outcome.seen is not None and not arguments.quiet:
             _say(mine)
         status = status or int(outcome.exit_status)
     return status
+
+
+def _say_of_options(arguments: argparse.Namespace) -> None:
+    """Say on stderr which of our options stand behind a script that does not know them: there they are the script's own."""
+    script, *own = options.command(arguments) or [""]
+    if not script.endswith(".py") or not Path(script).is_file():
+        return
+    text = Path(script).read_text(encoding="utf8", errors="replace")
+    swallowed = [one for one in own if one in _OURS and one not in text]
+    if swallowed:
+        print(
+            f"kernelscope: {', '.join(swallowed)} behind {script} is the script's own; options of profile stand before it",
+            file=sys.stderr,
+        )
+
+
+def _nothing(folder: Path, command: Sequence[str]) -> None:
+    """Remove the folder of a recording of which there is nothing, and say which interpreter ran."""
+    shutil.rmtree(folder)
+    with contextlib.suppress(OSError):  # other recordings lie in it
+        folder.parent.rmdir()
+    if Path(command[0]).name.startswith("python"):
+        rest = " ".join(command[1:])
+        print(f"it ran with {command[0]}; with another one: kernelscope profile -- /path/to/python {rest}", file=sys.stderr)
 
 
 def _one_rank(command: list[str], arguments: argparse.Namespace, job: Path, rank: int) -> int:
@@ -119,7 +150,7 @@ def _say_of_job(folders: list[Path], folder: Path) -> None:
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
     console.print()
     try:
-        result = sharing.shareable(job(folders), full_paths=False)
+        result = sharing.shareable(job(folders, timeline=True), full_paths=False)
         console.print(report.shown(result))
         ranks_page.write(result, folder / "ranks.html")
         print(f"page: {folder / 'ranks.html'}", file=sys.stderr)

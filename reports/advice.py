@@ -55,7 +55,15 @@ def answer(result: Result) -> str:
             else f"Kernels and copies add up to {ms(step_ns)}"
         )
         whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else totals
-    return f"{whole}{_on(result)}: {', '.join(first)}.{saved}"
+    return f"{whole}{_on(result)}: {', '.join(first)}.{_busy(result)}{saved}"
+
+
+def _busy(result: Result) -> str:
+    """Return that other processes kept cores busy, where they did: what was measured then is no quiet machine's."""
+    busy = result.get("busy")
+    if not busy:
+        return ""
+    return f" Other processes kept {busy['others']:.1f} of {busy['cores']} cores busy: on an idle machine it may take less."
 
 
 def _longest(result: Result, part: Mapping[str, Any]) -> str:

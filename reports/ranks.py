@@ -21,7 +21,7 @@ _LEAST = 0.01  # of the job's time: what is less is not named
 _MOST = 0.5  # of what makes a rank late: what alone takes as much is named
 _SEVERAL = 3  # steps: then who is late by chance is not so in most of them
 _MUCH = 0.1  # of the job's time: with less waiting nobody is named
-_NAMED = 3  # parts in the answer
+_NAMED = 4  # parts in the answer
 _UNDECIDED = "undecided"
 HEADS = {  # of columns
     "compute": "computing", TRANSFER: "transfer", WAITING: "for ranks", UNMATCHED: "unmatched", "copy": "copies",
@@ -212,7 +212,9 @@ def _look(result: Result) -> list[str]:
     """Return where to look for what to do about the ranks that others wait for."""
     late = set(_named(result))
     paths = [row["path"] for row in result["ranks"] if row["rank"] in late]
-    return [f"what to do about it: {' and '.join(f'kernelscope advise {shlex.quote(path)}' for path in paths)}"] if paths else []
+    commands = " and ".join(f"kernelscope advise {shlex.quote(path)}" for path in paths)
+    alone = "; what they say of communication is mostly waiting for the other ranks" if len(paths) > 1 else ""
+    return [f"what to do about it: {commands}{alone}"] if paths else []
 
 
 def _played(told: Mapping[str, Any] | None) -> list[str]:

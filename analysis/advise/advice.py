@@ -24,6 +24,7 @@ _CALLS, _CALLED = 3, 0.05  # calls of the host that are named, each of so much o
 _LONG = 0.2  # of a step: a kernel that takes so much is named in the answer
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 # What can always be said of time between kernels: special causes of the same time come first
+_OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
 _GENERAL = ("dispatch", "fusion", "python", "host-bound")
 
 _BUSY = {
@@ -50,9 +51,10 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     Keys: schema, path, framework, device, hardware, step_ns, per, steps (what they were taken from), recorded_ns (of a recording
     whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why nothing that
     computes was recorded; else None), devices (how many do work), calls (name, ns; what the host was in longest, of a recording
-    with recorded_ns), parts (what, ns; they add up to step_ns), timeline (whether more than totals is known), longest (name and
-    ns of the kernel, on the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice;
-    what saves most first), notes.
+    with recorded_ns), busy (cores, and others: how many of them other processes kept busy; None where not known, or few),
+    parts (what, ns; they add up to step_ns), timeline (whether more than totals is known), longest (name and ns of the kernel, on
+    the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves most
+    first), notes.
     """
     return of_subject(read(path, request))
 
@@ -73,12 +75,20 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "unrecorded": subject.unrecorded,
         "devices": int(subject.trace.kernels["device"].nunique()),
         "calls": _calls(subject) if subject.recorded_ns else [],
+        "busy": _busy(subject),
         "parts": parts(subject),
         "timeline": subject.timeline,
         "longest": _longest(subject),
         "advice": [_plain(one) for one in kept],
         "notes": _notes(subject, kept),
     }
+
+
+def _busy(subject: Subject) -> dict[str, float] | None:
+    """Return how many cores other processes kept busy; None where that is not known, or too little to tell in a step."""
+    if subject.foreign_cores is None or not subject.cores or subject.foreign_cores < _OTHERS:
+        return None
+    return {"cores": subject.cores, "others": round(subject.foreign_cores, 2)}
 
 
 def _longest(subject: Subject) -> dict[str, Any] | None:
@@ -104,7 +114,9 @@ def _largest(rows: pd.DataFrame, column: str, most: int) -> list[dict[str, Any]]
 def parts(subject: Subject) -> list[dict[str, Any]]:
     """Return what a step's time is, in a few words each, the longest first: what and ns; ns add up to the step."""
     sums: dict[str, int] = {}
-    for row in subject.rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
+    loading = (subject.rows["phase"] == "data").fillna(False).to_numpy(bool) & subject.on_host
+    rows = subject.rows.assign(cause=subject.rows["cause"].mask(loading, idle_causes.FETCHING))
+    for row in rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
         host = _OVERHEAD if subject.on_host else _HOST
         what = _IDLE.get(row["cause"], host) if row["part"] == IDLE else _BUSY[row["part"]]
         sums[what] = sums.get(what, 0) + int(row["time_ns"])

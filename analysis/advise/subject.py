@@ -28,7 +28,7 @@ from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.device.side import hardware_of
-from kernelscope.analysis.recordings import archives, kinds, reading
+from kernelscope.analysis.recordings import archives, core_use, kinds, reading
 from kernelscope.analysis.recordings.kinds import Kind
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace, intervals
@@ -44,7 +44,8 @@ class Subject:
     device: of what the rows are: "cpu" or an accelerator. hardware: its name; None where not told. per: what times are of.
     facts: settings, options and machine of a run; empty for a capture. used_ns: processor time of a step, of all threads; None
     where not recorded. steps: what the steps were taken from, in words; None where nothing marks them. recorded_ns: how long
-    all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others.
+    all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others. foreign_cores:
+    how many cores other processes kept busy meanwhile; None where not known.
     """
 
     path: str
@@ -61,6 +62,7 @@ class Subject:
     waited_ns: int = 0
     timeline: bool = True
     recorded_ns: int | None = None
+    foreign_cores: float | None = None
 
     @property
     def unrecorded(self) -> str | None:
@@ -188,7 +190,7 @@ def of_run(run: Run, path: str) -> Subject:
     used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
     return Subject(
         path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", len(steps), facts,
-        None if used is None or pd.isna(used) else float(used),
+        None if used is None or pd.isna(used) else float(used), foreign_cores=core_use.foreign_of_run(run),
     )  # fmt: skip
 
 

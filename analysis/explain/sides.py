@@ -87,7 +87,7 @@ def layers_pass_of(run: Run, clean_ns: int) -> tuple[LayerGroups, pd.Series[floa
 def _layers_ns(trace: Trace, clean_ns: int, grouped: LayerGroups) -> pd.Series[float] | None:
     """Return what each layer and phase takes in the layers pass: in the half of its windows that is closest to the clean step.
 
-    None where the pass does not know the layers, or took so much longer than the clean one that it tells nothing of that.
+    None where the pass knows neither layers nor phases, or took so much longer than the clean one that it tells nothing of that.
     """
     windows = [partition for _, partition in _windows(trace)]
     wall = np.array([window.step_ns for window in windows], dtype=float)
@@ -95,8 +95,8 @@ def _layers_ns(trace: Trace, clean_ns: int, grouped: LayerGroups) -> pd.Series[f
     cells = pd.concat([window.cells.assign(part=window.cells["time_ns"] * w) for window, w in zip(windows, weights, strict=True)])
     if float(weights @ wall) > _LONGER * clean_ns:
         return None
-    of_layers = float(cells.loc[cells["layer"].notna(), "part"].sum())
-    known = bool(grouped) or of_layers > 0.5 * cells["part"].sum()
+    named = (cells["layer"].notna() | cells["phase"].isin(["data", "optimizer"])).to_numpy(bool)
+    known = bool(grouped) or float(cells.loc[named, "part"].sum()) > 0.5 * cells["part"].sum()
     return cells.groupby(labels_of(cells, grouped))["part"].sum() if known else None
 
 

@@ -64,8 +64,8 @@ def profile(
     if once or options.rerun or options.window or outcome.status or outcome.short <= RERUN_WARMUP + 1:
         return outcome
     print(
-        f"kernelscope: it ended before all passes had their steps (missing: {', '.join(outcome.missing)}): it is run again, "
-        "once for each pass (--once forbids that)",
+        f"kernelscope: it ended before all passes had their steps (missing: {', '.join(outcome.missing)}): it is run "
+        f"{len(options.passes)} times more, once for each pass (--once forbids that)",
         file=sys.stderr,
     )
     first = folder.with_name(folder.name + _FIRST)

@@ -67,7 +67,7 @@ def device_waits(subject: Subject) -> list[Advice]:
     evidence = [
         f"The device idles {words.share(subject, ns)} {subject.per} while the host gets the next work ready; "
         f"{words.count(count)} kernels{short}.",
-        f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}.",
+        f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}{_after_waits(subject)}.",
     ]
     told = rows[rows["detail"].notna()]
     evidence += words.where(told, "detail") if words.time_of(told) > ns / 2 else []
@@ -92,6 +92,11 @@ def device_waits(subject: Subject) -> list[Advice]:
             words.ids(rows),
         )
     ]
+
+
+def _after_waits(subject: Subject) -> str:
+    """Return how much of the idle time counts elsewhere, as the host had waited for the device before."""
+    return f"; {words.ms(subject.waited_ns)} of that follow waits for the device, and count there" if subject.waited_ns else ""
 
 
 def dispatch(subject: Subject) -> list[Advice]:

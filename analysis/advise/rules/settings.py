@@ -12,10 +12,10 @@ from kernelscope.analysis.explain.device.case import MAIN
 
 _CHECKS = ("aten::isnan", "aten::ne", "aten::any", "aten::isfinite", "aten::all")
 _THREADS = {
-    "pytorch": "torch.set_num_threads(...), OMP_NUM_THREADS",
+    "pytorch": "torch.set_num_threads(...), or OMP_NUM_THREADS=... in the environment",
     "tensorflow": "tf.config.threading.set_intra_op_parallelism_threads(0)",
     "tensorflow 1": "tf.ConfigProto(intra_op_parallelism_threads=0)",
-    "": "OMP_NUM_THREADS",
+    "": "OMP_NUM_THREADS=... in the environment",
 }
 
 
@@ -75,11 +75,14 @@ def without_onednn(subject: Subject) -> list[Advice]:
 def idle_threads(subject: Subject) -> list[Advice]:
     """Operators may use fewer threads than there are cores."""
     threads, cores = subject.setting("threads"), subject.cores
-    if not subject.on_host or not threads or not cores or threads >= cores or subject.used_ns is None:
+    if not subject.on_host or not threads or not cores or subject.used_ns is None:
+        return []
+    free = round(cores - (subject.foreign_cores or 0.0))  # cores that other processes use are none for this one's threads
+    if threads >= free:
         return []
     rows = subject.kernels()
     busy = subject.used_ns / max(subject.step_ns, 1)
-    saves = words.time_of(rows) * (1 - min(max(busy, 1.0) / cores, 1.0))
+    saves = words.time_of(rows) * (1 - min(max(busy, 1.0) / free, 1.0))
     return [
         Advice(
             "threads",
@@ -87,7 +90,7 @@ def idle_threads(subject: Subject) -> list[Advice]:
             saves,
             "kernels spread over all cores",
             [f"Cores kept busy on average: {busy:.1f} of {cores}. Kernels take {words.share(subject, words.time_of(rows))}."],
-            words.text(subject, _THREADS),
+            words.text(subject, _THREADS).replace("...", str(free)),
             "",
             words.ids(rows),
         )
