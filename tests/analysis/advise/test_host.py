@@ -7,7 +7,8 @@ import pytest
 
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, KEYS
 from kernelscope.analysis.accounting.idle_causes import FETCHING, OPERATOR, PROGRAM
-from kernelscope.analysis.advise.rules import fusion, host, inputs, layouts
+from kernelscope.analysis.advise.advice import of_subject, parts
+from kernelscope.analysis.advise.rules import fusion, host, inputs, layouts, loops, settings
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.trace import Trace, conform
 
@@ -97,3 +98,43 @@ def test_python_beside_the_step_takes_its_cores(used_ms, saves_ms):
     made.used_ns = used_ms * MS
     found = inputs.crowding(made)
     assert [one.saves_ns for one in found] == ([] if saves_ms is None else [saves_ms * MS])
+
+
+def on_cores(foreign, threads=1, cores=2):
+    made = subject((COMPUTE, None, None, "forward", 8.0), framework="pytorch")
+    facts = {**made.facts, "settings": {"threads": threads}, "machine": {"allowed_threads": cores}}
+    return replace(made, facts=facts, used_ns=8.0 * MS, foreign_cores=foreign)
+
+
+def test_threads_for_cores_that_are_free():
+    """One thread on two cores: the other core is free, or another process's."""
+    (one,) = settings.idle_threads(on_cores(0.1))
+    assert "torch.set_num_threads(2)" in one.remedy
+    assert settings.idle_threads(on_cores(0.9)) == []
+    assert settings.idle_threads(on_cores(None)) != []
+
+
+def test_a_busy_machine_is_told():
+    assert of_subject(on_cores(0.9))["busy"] == {"cores": 2, "others": 0.9}
+    assert of_subject(on_cores(0.2))["busy"] is None
+    assert of_subject(on_cores(None))["busy"] is None
+
+
+def small_operators(count, batch=32):
+    made = subject((COMPUTE, None, None, "other", 4.0), KERNEL, framework="pytorch")
+    rows = made.rows.assign(operator=pd.Series(["aten::norm", None], dtype="string"), count=[float(count), 1.0])
+    return replace(made, rows=rows, facts={**made.facts, "options": {"batch": batch}})
+
+
+@pytest.mark.parametrize(("count", "topic"), [(128, "loop over samples"), (404, "small operators"), (127, "loop over samples")])
+def test_operators_for_each_sample_are_told_from_others(count, topic):
+    """404 are no multiple of 32 samples; of 127 one is missing."""
+    (one,) = loops.over_samples(small_operators(count))
+    assert one.topic == topic
+    assert ("samples" in one.estimate) == (topic == "loop over samples")
+
+
+def test_all_of_loading_is_waiting_for_input():
+    """Whatever the host is in meanwhile, an operator or a range."""
+    made = subject((IDLE, OPERATOR, "aten::select", "data", 3.0), (IDLE, FETCHING, None, "data", 2.0), KERNEL)
+    assert {part["what"]: part["ns"] for part in parts(made)} == {"waiting for input": 5 * MS, "computing": 4 * MS}

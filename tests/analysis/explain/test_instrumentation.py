@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.instrumentation import anchored_factors, labels, layer_groups
+from kernelscope.analysis.trace import Trace, conform
 
 
 def _cells(*rows: tuple[str | None, str | None, str | None]) -> pd.DataFrame:
@@ -46,3 +50,18 @@ def test_a_group_takes_what_the_layers_pass_says_of_its_holder() -> None:
     # as if nothing was known of what was left out: a takes all of the 200, and its part is thought to be beside it
     apart = anchored_factors(cells, time_ns, told, 800.0)
     assert (apart * time_ns)[0] > 150.0
+
+
+def test_a_layers_pass_that_knows_phases_tells_of_them() -> None:
+    """Loading and the optimizer may take most of a step, and layers the rest: all of it is known."""
+    steps = pd.DataFrame([{"step": 0, "warmup": False, "thread": 1, "start_ns": 0, "end_ns": 100}])
+    ranges = pd.DataFrame([
+        {"name": "data", "category": "data", "phase": "data", "layer": None, "thread": 1, "start_ns": 0, "end_ns": 60},
+        {"name": "fc", "category": "layer", "phase": "forward", "layer": "fc", "thread": 1, "start_ns": 60, "end_ns": 95},
+    ])  # fmt: skip
+    trace = Trace(steps=conform("steps", steps), ranges=conform("ranges", ranges))
+    found = sides._layers_ns(trace, 100, {})
+    assert found is not None
+    assert {key[1]: time for key, time in found.to_dict().items()} == {"data": 60.0, "forward": 35.0, "other": 5.0}
+    unknown = replace(trace, ranges=trace.ranges[:0])
+    assert sides._layers_ns(unknown, 100, {}) is None

@@ -5,7 +5,7 @@
 Each pass takes turns with the plain process in short windows, A B B A B A A B, and both are restarted several times. A pass's
 figure is the median over windows of its window mean divided by the neighbouring window's of the plain process, and then the
 median over restarts; which of the two is started first alternates, because that alone makes a difference of some percent.
-The heap is kept steady in both (see options.STEADY_VARIABLES), else page faults drown everything.
+The heap is kept steady in both (see plan.STEADY_VARIABLES), else page faults drown everything.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from kernelscope.tracer.inside.plan import STEADY_VARIABLES
 from kernelscope.tracer.outside import environments, turns
-from kernelscope.tracer.outside.options import STEADY_VARIABLES
 from kernelscope.tracer.outside.process import Child
 from kernelscope.tracer.outside.staging import stage
 

@@ -1,0 +1,36 @@
+"""`kernelscope profile` of scripts without a framework: what it says, and what it leaves."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def said(tmp_path):
+    """Return a function that profiles a script in an empty folder and returns exit status and what was said."""
+
+    def run(text, *arguments):
+        (tmp_path / "script.py").write_text(text)
+        command = [sys.executable, "-m", "kernelscope.cli.main", "profile", "script.py", *arguments]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ)
+        )
+        return done.returncode, done.stderr
+
+    return run
+
+
+def test_where_nothing_was_recorded_nothing_is_left(said, tmp_path):
+    status, text = said("print('hello')")
+    assert status == 4
+    assert "no framework was imported" in text
+    assert "with another one: kernelscope profile -- /path/to/python script.py" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+
+
+def test_options_behind_a_script_that_does_not_know_them_are_said(said):
+    assert "-o, --force behind script.py is the script's own" in said("import sys", "-o", "x", "--force")[1]
+    assert "behind script.py" not in said("import sys\nassert '-o' in sys.argv", "-o", "x")[1]
+    assert "behind script.py" not in said("import sys", "x")[1]
