@@ -200,7 +200,8 @@ def _sentence(remedy: str) -> str:
 
 
 def _share(ns: float, step_ns: float) -> str:
-    return f"{ns / max(step_ns, 1):.0%}"
+    share = ns / max(step_ns, 1)
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def _printable(value: str) -> str:

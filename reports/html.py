@@ -94,6 +94,8 @@ def write_capture(
     """
     tables = {"calls": sections.calls(calls), "device": device}
     context = {**_capture(record, breakdowns), **tables, "interactive": interactive, **_advised(advised)}
+    if context["advised"] is not None:
+        context |= {"headline": context["advised"].answer, "whole": context["headline"]}
     _write(_page("capture.html", context), path)
 
 
