@@ -244,7 +244,7 @@ def _verdict(row: Row) -> str:
     much = f"{units.ratio(row['ratio'])} as long, {units.signed(row['slower_ns'])} per step"
     ends = row.get("slower_interval_ns")
     if ends is None:
-        return f"{much}; one restart only, so there is no interval"
+        return f"{much}; each recorded once, so how sure that is only an explanation can tell"
     within = f"{much} (95% interval {units.interval(ends)})"
     return within if row.get("significant") else f"{within}: not a visible difference here"
 
