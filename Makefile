@@ -23,7 +23,7 @@ demo: $(VENV)/.installed ## train LeNet-5 in four frameworks and compare them (s
 	$(BIN)/kernelscope compare lenet -f $(FRAMEWORKS) --skip-missing --force -o out/demo
 
 dist: $(VENV)/.installed ## build the source distribution and the wheel into dist
-	rm -rf dist && $(BIN)/python -m build --outdir dist
+	rm -rf dist && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1700000000) $(BIN)/python -m build --outdir dist
 
 docs: $(VENV)/.installed ## build the documentation site into out/site, which opens from the disk
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
