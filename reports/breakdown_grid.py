@@ -82,7 +82,8 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     own: list[tuple[str, str, dict[str, Any]]] = [("own", "", _RIGHT)] if result.get("inclusive") else []
     path = shared_path(result, most)
     texts = [
-        (*(value(row, key).removeprefix(path if key == "layer" else "") for key in named),
+        (value(row, named[0]).removeprefix(path if named[0] == "layer" else "") or f"(no {named[0]} known)",
+         *(value(row, key).removeprefix(path if key == "layer" else "") for key in named[1:]),
          *(units.in_unit(row["own_ns"], unit, decimals) for _ in own),
          units.in_unit(content.row_ns(row), unit, decimals),
          called(result, row), printable(row.get("method")))
