@@ -1,0 +1,119 @@
+"""Let single system calls of commands fail (no space, an error of the disk), and look at what is said and left.
+
+    python tests/tools/faults/syscalls.py [--times 20] [--seed 1] [--only NAME] [--error ENOSPC --error EIO]
+
+strace counts the calls with which a command writes, and then lets one of them fail, a random one each time. After that the
+command either succeeded, or said in a line of ours what failed, without a traceback; what it had read is as it was; what it left can be
+read or is refused in one line; and the same command, told to replace that, ends well. Exits with 1 where that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from killed import COMMANDS, DATA, KERNELSCOPE, Command, digest, run
+
+CALLS = ("write", "pwrite64", "writev", "rename", "renameat2", "mkdir", "openat", "ftruncate", "fsync")
+ERRORS = ("ENOSPC", "EIO")
+_WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT")
+_CALL = re.compile(r"^\d+\s+(\w+)\((.*)")
+
+
+def traced(words: Sequence[str], scratch: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a command under strace."""
+    command = ["strace", "-f", "-qq", "--seccomp-bpf", *options, KERNELSCOPE, *words]
+    variables = {**os.environ, "TMPDIR": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=600, check=False)
+
+
+def counted(words: Sequence[str], scratch: Path, log: Path) -> Counter[str]:
+    """Return how often a command makes each of CALLS in its first process; of files that are opened, those that are written."""
+    traced(words, scratch, "-e", f"trace={','.join(CALLS)}", "-o", str(log))
+    lines = log.read_text(errors="replace").splitlines()
+    first = lines[0].split()[0] if lines else ""
+    return Counter(match[1] for line in lines if line.startswith(first) and (match := _CALL.match(line)))
+
+
+def openings(log: Path) -> list[int]:
+    """Return which of the openings of files are for writing, counted from 1."""
+    lines = log.read_text(errors="replace").splitlines()
+    first = lines[0].split()[0] if lines else ""
+    mine = [line for line in lines if line.startswith(first) and " openat(" in line]
+    return [number for number, line in enumerate(mine, 1) if _WRITES.search(line)]
+
+
+def case(command: Command, out: Path, scratch: Path, call: str, number: int, error: str) -> list[str]:
+    """Let one call fail; return what is wrong."""
+    words = [word.format(out=out) for word in command.words]
+    done = traced(words, scratch, "-e", f"inject={call}:error={error}:when={number}", "-o", os.devnull)
+    wrong = []
+    said = done.stderr.strip().splitlines()
+    if "Traceback" in done.stderr or done.returncode < 0:
+        wrong.append(f"a traceback, or a signal (status {done.returncode}): {said[-1:]}")
+    elif done.returncode and not any("error:" in line for line in said):
+        wrong.append(f"it fails and does not say why (status {done.returncode}): {said[-1:]}")
+    if command.reads is not None and done.returncode == 0:
+        seen = run([word.format(out=out) for word in command.reads], scratch)
+        if seen.returncode:
+            wrong.append(f"it says that it succeeded, and what it wrote cannot be read: {seen.stderr.strip().splitlines()[-1:]}")
+    again = run([*words, *command.again], scratch, 600.0)
+    if again.returncode:
+        wrong.append(f"the next try fails: {again.stderr.strip().splitlines()[-1:]}")
+    for path in out.parent.glob(out.name + "*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return [f"{command.name}, {error} in {call} {number}: {line}" for line in wrong]
+
+
+def main() -> int:
+    """Return 1 where something does not hold."""
+    arguments = _arguments()
+    if shutil.which("strace") is None:
+        raise SystemExit("strace is not installed")
+    chance, wrong = random.Random(arguments.seed), list[str]()
+    before = digest(DATA)
+    for command in COMMANDS:
+        if (arguments.only and command.name not in arguments.only) or (not arguments.only and command.name == "compare"):
+            continue
+        with tempfile.TemporaryDirectory(prefix="faults-") as name:
+            out, scratch, log = Path(name) / "out" / "result", Path(name) / "tmp", Path(name) / "log"
+            out.parent.mkdir()
+            scratch.mkdir()
+            counts = counted([word.format(out=out) for word in command.words], scratch, log)
+            places = [(call, number) for call, most in counts.items() if call != "openat" for number in range(1, most + 1)]
+            places += [("openat", number) for number in openings(log)]
+            for path in out.parent.glob(out.name + "*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            chosen = chance.sample(places, min(arguments.times, len(places)))
+            found = [
+                line for place in chosen
+                for line in case(command, out, scratch, *place, error=chance.choice(arguments.error or ERRORS))
+            ]  # fmt: skip
+            print(f"{command.name}: {len(chosen)} of {len(places)} calls failed, {len(found)} things wrong", flush=True)
+            wrong += found
+    if digest(DATA) != before:
+        wrong.append("what the commands read has changed")
+    print("\n".join(wrong[:60]))
+    return 1 if wrong else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=20, help="calls of each command that fail (default: 20)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", help="a command (repeatable; default: all but compare, which records)")
+    parser.add_argument("--error", action="append", help=f"what calls fail with (default: {' and '.join(ERRORS)})")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
