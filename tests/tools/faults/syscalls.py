@@ -3,8 +3,9 @@
     python tests/tools/faults/syscalls.py [--times 20] [--seed 1] [--only NAME] [--error ENOSPC --error EIO]
 
 strace counts the calls with which a command writes, and then lets one of them fail, a random one each time. After that the
-command either succeeded, or said in a line of ours what failed, without a traceback; what it had read is as it was; what it left can be
-read or is refused in one line; and the same command, told to replace that, ends well. Exits with 1 where that does not hold.
+command either succeeded, or said in a line of ours what failed, without a traceback; what it had read is as it was; what it left
+can be read or is refused in one line; and the same command, told to replace that, ends well. Exits with 1 where that does not
+hold.
 """
 
 from __future__ import annotations
