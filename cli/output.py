@@ -21,6 +21,7 @@ from kernelscope.tracer.outside.errors import InputError
 
 _ELSEWHERE = 120  # columns of what is written into a file or pipe
 FORMATS = tuple(RENDERERS)
+_OF_JOBS = {"ranks": ranks, "ranks-compared": ranks_compared, "hang": hang, "pipeline": pipeline}  # by the result's schema
 FOR_READING = ("table", "markdown")  # the others are data for programs
 
 Rows = Sequence[Mapping[str, Any]]
@@ -121,8 +122,8 @@ def write_confirmed(result: Mapping[str, Any], form: str) -> None:
 
 
 def write_ranks(result: Mapping[str, Any], form: str) -> None:
-    """Write what a job of several ranks does, or why it hangs (analysis.ranks), to stdout: as a table, as Markdown or as JSON."""
-    told = pipeline if "bubbles" in result else hang if "roots" in result else ranks_compared if "delta_ns" in result else ranks
+    """Write what is told of a job of several ranks (analysis.ranks) to stdout: as a table, as Markdown or as JSON."""
+    told: Any = _OF_JOBS[str(result["schema"]).split("/")[1]]
     if form == "table":
         _print(told.shown(result))
     else:
