@@ -401,7 +401,7 @@ def test_a_script_with_too_few_steps_for_all_passes_is_run_again(tmp_path: Path)
     folder = tmp_path / "run"
     done = _profiled(folder, sys.executable, str(TOY), "12", options=("--steps", "6"))
     assert done.returncode == 0
-    assert "it is run again, once for each pass (--once forbids that)" in done.stderr
+    assert "it is run 4 times more, once for each pass (--once forbids that)" in done.stderr
     assert done.stdout.count("step 0, done") == 1 + 4
     assert [len(_measured(folder, name)) for name in ("clean", "layers", "kernels", "lines")] == [6, 3, 3, 3]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"], "the first recording, which has less, is not kept"

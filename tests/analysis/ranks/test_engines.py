@@ -37,8 +37,12 @@ def said(paths, **options):
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
+    before = dict(os.environ)
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as made:
         yield made
+    # what Dask sets for its workers (threads, the heap) stays in this process, and would reach all programs that tests start
+    os.environ.clear()
+    os.environ.update(before)
 
 
 def test_any_engine_and_order_gives_the_same_bytes(cluster, tmp_path):
