@@ -156,17 +156,20 @@ def _recorded(table: pd.DataFrame, schedule: _Schedule, path: Path) -> _Recorded
     wide = wide[wide.index.get_level_values("step").isin(steps)]
     if not len(steps) or len(wide) != len(steps) * table["dp_rank"].nunique():
         raise EvidenceError(f"{path}: no step has all operations of all replicas; nothing is predicted")
-    shape = (-1, len(steps))
-    begun = table.groupby("step")["start_ts"].min()
-    since = begun.loc[wide.index.get_level_values("step")].to_numpy()
-    start, lasting = (
-        {(str(kind), int(number), int(stage)): values for (kind, number, stage), values in found.items()}
-        for found in (
-            {key: (wide["start_ts"][key].to_numpy() - since).reshape(shape) for key in wide["start_ts"].columns},
-            {key: wide["duration"][key].to_numpy().reshape(shape) for key in wide["duration"].columns},
-        )
-    )
+    begun = table.groupby("step")["start_ts"].min().loc[steps].to_numpy()
+    start = {one: values - begun for one, values in _by_operation(pd.DataFrame(wide["start_ts"]), len(steps)).items()}
+    lasting = _by_operation(pd.DataFrame(wide["duration"]), len(steps))
     return _Recorded(start, lasting, _transfers(start, lasting, schedule))
+
+
+def _by_operation(wide: pd.DataFrame, steps: int) -> dict[Operation, Float]:
+    """Return the columns of a table with a row for each replica and step, by the operation that each is of."""
+    columns: list[Any] = wide.columns.to_list()
+    values = wide.to_numpy()
+    return {
+        (str(kind), int(number), int(stage)): values[:, place].reshape(-1, steps)
+        for place, (kind, number, stage) in enumerate(columns)
+    }
 
 
 def _transfers(
