@@ -78,7 +78,7 @@ def notes(result: Result) -> list[str]:
     gaps = result["step_s"] - result["played_s"]
     off = f"{abs(result['error']):.1%} off" if abs(result["error"]) >= 0.0005 else "what was measured"
     return [
-        f"{units.counted(result['steps'], 'step')}, played again: with the gaps before operations, which nothing recorded explains, "
+        f"{units.counted(result['steps'], 'step')}, played again: with the gaps before operations, which nothing explains, "
         f"they take {off}; without gaps, as both sides are compared, {_time(gaps)} less",
         f"a pipeline of {result['stages']} stages and {result['micro_batches']} micro-batches idles "
         f"{result['ideal_bubble']:.1%} of its time at the least",
