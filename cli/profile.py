@@ -13,6 +13,7 @@ from pathlib import Path
 from kernelscope.tracer.inside.launching import options
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.profiling import ranks
+from kernelscope.tracer.inside.profiling.recording import OWNER_FILE
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import UsageError
 from kernelscope.tracer.outside.run_folder import prepare_output
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         outcome = profile.profile(command, options.asked(arguments), mine, arguments.label, sys.argv, arguments.once)
         for line in outcome.lines():
             print(line, file=sys.stderr)
-        if outcome.seen is None and not arguments.output:
+        if outcome.seen is None and not arguments.output and not outcome.ranks and not (mine / OWNER_FILE).exists():
             _nothing(mine, command)
         if outcome.ranks and not arguments.quiet:
             _say_of_job([Path(rank) for rank in outcome.ranks], mine)
@@ -84,7 +85,7 @@ def _say_of_options(arguments: argparse.Namespace) -> None:
 
 
 def _nothing(folder: Path, command: Sequence[str]) -> None:
-    """Remove the folder of a recording of which there is nothing, and say which interpreter ran."""
+    """Remove the folder of a recording into which no process wrote, and say which interpreter ran."""
     shutil.rmtree(folder)
     with contextlib.suppress(OSError):  # other recordings lie in it
         folder.parent.rmdir()

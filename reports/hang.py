@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Group
-from rich.text import Text
-
-from kernelscope.reports import text
-from kernelscope.reports.fitted import Fitted
-from kernelscope.reports.renderers import Markdown
+from kernelscope.reports import answered
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 
@@ -54,17 +49,18 @@ def table(result: Result) -> Table:
     return of_rows("waits", rows, ("rank", "waits for", "in", "group", "of ranks"), "Who waits for whom")
 
 
+def _tables(result: Result) -> list[Table]:
+    return [table(result)] if result["waits"] else []
+
+
 def shown(result: Result) -> Trimmed:
     """Return it for a terminal."""
-    parts: list[Any] = [Text(text.printable(answer(result), None), style="bold"), Text()]
-    parts += [Fitted(table(result)), Text()] if result["waits"] else []
-    return Trimmed(Group(*parts, *(Text(text.printable(note, None), style="dim") for note in notes(result))))
+    return answered.shown(answer(result), _tables(result), notes(result))
 
 
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
-    lines = [f"### {text.markdown(answer(result), None)}", "", *([Markdown().render(table(result))] if result["waits"] else [])]
-    return "\n".join([*lines, *(f"- {text.markdown(note, None)}" for note in notes(result))]).rstrip() + "\n"
+    return answered.markdown(answer(result), _tables(result), notes(result))
 
 
 def notes(result: Result) -> list[str]:

@@ -6,13 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Group
-from rich.text import Text
-
 from kernelscope.analysis.ranks.parts import HOST, HOSTS, JOB_PARTS, LATE, NO_LATE, OTHER, TRANSFER, UNMATCHED, WAITING
-from kernelscope.reports import text, units
-from kernelscope.reports.fitted import Fitted
-from kernelscope.reports.renderers import Markdown
+from kernelscope.reports import answered, units
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 
@@ -175,10 +170,7 @@ def rate(gb_s: float | None) -> str:
 
 def shown(result: Result) -> Trimmed:
     """Return it for a terminal."""
-    parts: list[Any] = [Text(text.printable(answer(result), None), style="bold"), Text()]
-    for table in tables(result):
-        parts += [Fitted(head(table)), Text()]
-    return Trimmed(Group(*parts, *(Text(text.printable(note, None), style="dim") for note in notes(result))))
+    return answered.shown(answer(result), map(head, tables(result)), notes(result))
 
 
 def head(table: Table) -> Table:
@@ -192,8 +184,7 @@ def head(table: Table) -> Table:
 
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
-    lines = [f"### {text.markdown(answer(result), None)}", "", *(Markdown().render(table) for table in tables(result))]
-    return "\n".join([*lines, *(f"- {text.markdown(note, None)}" for note in notes(result))]).rstrip() + "\n"
+    return answered.markdown(answer(result), tables(result), notes(result))
 
 
 def notes(result: Result) -> list[str]:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Group
-from rich.text import Text
-
 from kernelscope.analysis.ranks.parts import HOSTS, WAITING
-from kernelscope.reports import text, units
-from kernelscope.reports.fitted import Fitted
+from kernelscope.reports import answered, units
 from kernelscope.reports.ranks import HEADS, NAMES, head
-from kernelscope.reports.renderers import Markdown
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
 
@@ -81,13 +76,9 @@ def _times(row: Mapping[str, Any]) -> dict[str, str]:
 
 def shown(result: Result) -> Trimmed:
     """Return it for a terminal."""
-    parts: list[Any] = [Text(text.printable(answer(result), None), style="bold"), Text()]
-    for table in tables(result):
-        parts += [Fitted(head(table)), Text()]
-    return Trimmed(Group(*parts, *(Text(text.printable(note, None), style="dim") for note in result["notes"])))
+    return answered.shown(answer(result), map(head, tables(result)), result["notes"])
 
 
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
-    lines = [f"### {text.markdown(answer(result), None)}", "", *(Markdown().render(table) for table in tables(result))]
-    return "\n".join([*lines, *(f"- {text.markdown(note, None)}" for note in result["notes"])]).rstrip() + "\n"
+    return answered.markdown(answer(result), tables(result), result["notes"])

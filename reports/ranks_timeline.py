@@ -13,6 +13,7 @@ from kernelscope.reports.colours import COMMUNICATION, COMPUTING
 from kernelscope.reports.colours import WAITING as LATE
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.text import printable
+from kernelscope.reports.timeline import row_of
 
 _COMPUTING = "computing"
 _COLOURS = {_COMPUTING: COMPUTING, WAITING: LATE, TRANSFER: COMMUNICATION, UNMATCHED: "#7fcdb4"}
@@ -74,11 +75,9 @@ def _first(lanes: Sequence[Mapping[str, Any]], caused: Sequence[Mapping[str, int
 
 
 def _lane(lane: Mapping[str, Any], labels: Mapping[Any, int]) -> dict[str, Any]:
-    """Return a rank's lane as the script reads it: the gap before each event, its duration and its label."""
-    start, lasted = np.array(lane["start_ns"], dtype=np.int64), np.array(lane["duration_ns"], dtype=np.int64)
-    gaps = start - np.append(0, (start + lasted)[:-1])
+    """Return a rank's lane as the script reads it."""
     waited = sum(ns for ns, part in zip(lane["duration_ns"], lane["part"], strict=True) if part == WAITING)
     label = [labels[key] for key in zip(lane["part"], lane["operation"], strict=True)]
     title = f"rank {lane['rank']}: waits {units.duration(waited)} for ranks"
-    rows = [{"gap": gaps.tolist(), "lasted": lasted.tolist(), "label": label}]
+    rows = [row_of({"start_ns": lane["start_ns"], "duration_ns": lane["duration_ns"], "label": label, "events": None})]
     return {"kind": "step", "title": title, "thread": None, "quiet": False, "rows": rows}

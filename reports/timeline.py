@@ -164,7 +164,7 @@ def _lane(lane: Mapping[str, Any], threads: Mapping[int, str], waiting: Sequence
     host = lane["device"] in (None, "cpu")
     return {
         "kind": lane["kind"], "title": f"{title}: {total}", "thread": lane["thread"] if host else None, "quiet": quiet,
-        "rows": [_row(row) for row in lane["rows"]],
+        "rows": [row_of(row) for row in lane["rows"]],
     }  # fmt: skip
 
 
@@ -172,7 +172,8 @@ def _events(count: int) -> str:
     return f"{units.count(count)} event{'s' if count != 1 else ''}"
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of a lane as the script reads it: the gap before each event, its duration and its label."""
     start, duration = np.array(row["start_ns"]), np.array(row["duration_ns"])
     gaps = start - np.append(0, (start + duration)[:-1])
     several = {"events": row["events"], "busy": row["busy_ns"]} if row["events"] is not None else {}

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.accounting import partition
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution.device_steps import DEVICE_TABLES
 from kernelscope.analysis.attribution.launches import readable
@@ -27,17 +28,17 @@ Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 Gaps = tuple[Int, Int]
 
-FETCHING = "data"  # in the loader, or wherever else a batch is made ready
+FETCHING = partition.DATA  # in the loader, or wherever else a batch is made ready
 BETWEEN = "between steps"  # before a step that begins with a copy to the device, in nothing that was recorded
 COMPILING = "compiling"
-SYNCHRONISING = "synchronisation"
+SYNCHRONISING = partition.WAITING
 LAUNCHING = "launching"
 COPYING = "copying"
 ALLOCATING = "allocating"
-OPERATOR = "in operators"
-RANGE = "in ranges"
-PROGRAM = "in the program"  # nothing recorded: the program's own code
-UNSEEN = "unknown"  # the capture tells nothing of the host
+OPERATOR = partition.IN_OPERATOR
+RANGE = partition.IN_RANGE
+PROGRAM = partition.SCRIPT  # nothing recorded: the program's own code
+UNSEEN = partition.UNSEEN  # the capture tells nothing of the host
 OWN = (FETCHING, BETWEEN, COMPILING, ALLOCATING)  # what makes the device idle by itself, whether the host had waited or not
 
 OF_CALLS = {

@@ -19,12 +19,10 @@ from kernelscope.analysis.explain import recording_cost
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace, intervals
 
-_CAUSES = {
+_CAUSES = {  # all others are called alike
     **idle_causes.OF_CALLS, api.SYSTEM: idle_causes.UNSEEN,
-    parts.DATA: idle_causes.FETCHING, parts.WAITING: idle_causes.SYNCHRONISING,
-    parts.IN_OPERATOR: idle_causes.OPERATOR, parts.DISPATCH: idle_causes.OPERATOR,
-    parts.IN_LAYER: idle_causes.RANGE, parts.IN_PHASE: idle_causes.RANGE, parts.IN_RANGE: idle_causes.RANGE,
-    parts.OUTSIDE: idle_causes.PROGRAM, parts.SCRIPT: idle_causes.PROGRAM, parts.UNSEEN: idle_causes.UNSEEN,
+    parts.DISPATCH: idle_causes.OPERATOR, parts.IN_LAYER: idle_causes.RANGE, parts.IN_PHASE: idle_causes.RANGE,
+    parts.OUTSIDE: idle_causes.PROGRAM,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from kernelscope.analysis.ranks.clocks import Clocks
 from kernelscope.analysis.ranks.parts import TRANSFER, UNMATCHED, WAITING
 from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.ranks.waiting import matched_as
 from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]
@@ -66,9 +67,7 @@ def _lane(one: RankRecording, places: Int, wait_ns: Int, since: int) -> dict[str
 
     No two of them overlap: of a collective only what nothing hides is there. places, wait_ns: of the matched collectives.
     """
-    place = np.full(len(one.collectives), -1, dtype=np.int64)
-    among = np.flatnonzero(places >= 0)
-    place[places[among]] = among
+    place = matched_as(places, one)
     pieces = one.exposed
     mine = pieces["collective"].to_numpy(np.int64)
     start, end = intervals.edges(pieces)

@@ -42,7 +42,7 @@ def exposed_waits(places: Int, ranks: Sequence[RankRecording], wait_ns: Int) -> 
     """Return [collectives, ranks]: the part of the waiting that no kernel of the rank hides, in its steps, ns."""
     result = np.zeros(places.shape, dtype=np.int64)
     for number, one in enumerate(ranks):
-        row = _matched_as(places[:, number], one)
+        row = matched_as(places[:, number], one)
         pieces = one.exposed
         place = pieces["collective"].to_numpy(np.int64)
         matched = row[place] >= 0
@@ -99,7 +99,7 @@ def _of_matched(places: Int, ranks: Sequence[RankRecording], name: str) -> Maske
     return np.ma.masked_array(np.column_stack(columns), mask=places < 0)
 
 
-def _matched_as(places: Int, one: RankRecording) -> Int:
+def matched_as(places: Int, one: RankRecording) -> Int:
     """Return for each collective of a rank which of the matched ones it is, -1 for none."""
     row = np.full(len(one.collectives), -1, dtype=np.int64)
     among = np.flatnonzero(places >= 0)
@@ -119,7 +119,7 @@ def _longer(places: Int, ranks: Sequence[RankRecording], last: Int, cause: npt.N
     """Return for each matched collective what took most longer on the last rank: collective, where, name."""
     tables = []
     for number, one in enumerate(ranks):
-        row, segments = _matched_as(places[:, number], one), one.segments
+        row, segments = matched_as(places[:, number], one), one.segments
         tables.append(segments.assign(collective=row[segments["collective"].to_numpy(np.int64)], rank=number))
     whole = pd.concat(tables, ignore_index=True)
     whole = whole[(whole["collective"] >= 0).to_numpy(bool)]

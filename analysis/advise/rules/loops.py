@@ -14,6 +14,14 @@ _MANY = 100  # operators a step, outside of layers and of the optimizer
 _BATCH = 8  # smaller batches have little to gain
 _MULTIPLE = 0.02  # by which a number of operators may miss being one for each sample, or two, ...
 _IN_A_LINE = r"^(?!\s*(?:async\s+)?for\b).*\bfor\b.+\bin\b"  # a loop within a statement, which counts once
+_WHOLE_BATCH = (
+    "do it for the whole batch at once (a leading batch dimension, torch.vmap, jax.vmap, tf.vectorized_map), or ahead of "
+    "the step in the loader's workers"
+)
+_WHOLE_TENSORS = (
+    "work on whole tensors instead of one element, row or parameter after the other (stack them; torch._foreach_norm "
+    "and the like), and copy the result to the host once"
+)
 _EACH = 0.9  # calls of the model for each sample that was loaded, at least
 
 
@@ -30,30 +38,33 @@ def over_samples(subject: Subject) -> list[Advice]:
         return []
     often = rows[(rows["count"] >= batch).to_numpy(bool)]
     ns = words.time_of(often)
-    number = words.count(float(computing["count"].sum()))
     lines = words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=batch / 2)
     lines = lines or words.lines(subject, 0.1 * ns, words.SLOWED * ns, names=_IN_A_LINE)
-    title, evidence = f"{number} small operators run in each step outside of the model's layers", words.largest(often, "operator")
-    if _of_samples(often, batch) < ns / 2:
-        return [
-            Advice(
-                "small operators", title, ns * (1 - 1 / batch), "one operator instead of many",
-                [f"Operators that run {batch} times or more take {words.share(subject, ns)} {subject.per}: {evidence}.", *lines],
-                "work on whole tensors instead of one element, row or parameter after the other (stack them; torch._foreach_norm "
-                "and the like), and copy the result to the host once",
-                "", words.ids(often),
-            )
-        ]  # fmt: skip
+    if _of_samples(often, batch) >= ns / 2:
+        topic, which = "loop over samples", "at least once per sample"
+        estimate, remedy = f"one operator on the whole batch instead of one for each of its {batch} samples", _WHOLE_BATCH
+    else:
+        topic, which, estimate, remedy = (
+            "small operators",
+            f"{batch} times or more",
+            "one operator instead of many",
+            _WHOLE_TENSORS,
+        )
     return [
         Advice(
-            "loop over samples", title, ns * (1 - 1 / batch),
-            f"one operator on the whole batch instead of one for each of its {batch} samples",
-            [f"Operators that run at least once per sample take {words.share(subject, ns)} {subject.per}: {evidence}.", *lines],
-            "do it for the whole batch at once (a leading batch dimension, torch.vmap, jax.vmap, tf.vectorized_map), or ahead of "
-            "the step in the loader's workers",
-            "", words.ids(often),
+            topic,
+            f"{words.count(float(computing['count'].sum()))} small operators run in each step outside of the model's layers",
+            ns * (1 - 1 / batch),
+            estimate,
+            [
+                f"Operators that run {which} take {words.share(subject, ns)} {subject.per}: {words.largest(often, 'operator')}.",
+                *lines,
+            ],
+            remedy,
+            "",
+            words.ids(often),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _of_samples(rows: pd.DataFrame, batch: int) -> int:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,11 +102,12 @@ def case(command: Command, out: Path, scratch: Path, after_s: float) -> list[str
     again = run([*words, *command.again], scratch, 600.0)
     if again.returncode:
         wrong.append(f"the next try fails: {again.stderr.strip().splitlines()[-1:]}")
-    _remove(out)
+    remove(out)
     return [f"{command.name}, killed after {after_s:.2f} s (status {status}): {line}" for line in wrong]
 
 
-def _remove(out: Path) -> None:
+def remove(out: Path) -> None:
+    """Remove what a command wrote."""
     for path in out.parent.glob(out.name + "*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -115,9 +116,24 @@ def swept(command: Command, out: Path, scratch: Path) -> list[str]:
     """Run a command once more when what killed ones left has settled; return what is still left."""
     time.sleep(SETTLED_S)
     run([word.format(out=out) for word in command.words], scratch, 600.0)
-    _remove(out)
+    remove(out)
     left = [path.name for folder in (scratch, out.parent) for path in folder.iterdir()]
     return [f"{command.name}: {name} is left" for name in left if "kernelscope" in name]  # frameworks leave theirs
+
+
+def commands(only: Sequence[str] | None) -> list[Command]:
+    """Return the commands that are named, else all but compare, which records."""
+    return [one for one in COMMANDS if (one.name in only if only else one.name != "compare")]
+
+
+@contextlib.contextmanager
+def workplace() -> Iterator[tuple[Path, Path]]:
+    """Yield the place of what a command writes, alone in its folder, and a folder for its temporary files."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as name:
+        out, scratch = Path(name) / "out" / "result", Path(name) / "tmp"
+        out.parent.mkdir()
+        scratch.mkdir()
+        yield out, scratch
 
 
 def main() -> int:
@@ -128,17 +144,13 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a command (repeatable; default: all but compare, which records)")
     arguments = parser.parse_args()
     chance, wrong = random.Random(arguments.seed), list[str]()
-    chosen = [one for one in COMMANDS if (one.name in arguments.only if arguments.only else one.name != "compare")]
     before = digest(DATA)
-    for command in chosen:
-        with tempfile.TemporaryDirectory(prefix="killed-") as name:
-            out, scratch = Path(name) / "out" / "result", Path(name) / "tmp"
-            out.parent.mkdir()
-            scratch.mkdir()
+    for command in commands(arguments.only):
+        with workplace() as (out, scratch):
             began = time.monotonic()
             first = run([word.format(out=out) for word in command.words], scratch, 600.0)
             whole_s = time.monotonic() - began
-            _remove(out)
+            remove(out)
             if first.returncode:
                 wrong.append(f"{command.name}: does not run at all: {first.stderr.strip().splitlines()[-1:]}")
                 continue

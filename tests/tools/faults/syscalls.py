@@ -17,12 +17,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from killed import COMMANDS, DATA, KERNELSCOPE, Command, digest, run
+from killed import DATA, KERNELSCOPE, Command, commands, digest, remove, run, workplace
 
 CALLS = ("write", "pwrite64", "writev", "rename", "renameat2", "mkdir", "openat", "ftruncate", "fsync")
 ERRORS = ("ENOSPC", "EIO")
@@ -70,8 +69,7 @@ def case(command: Command, out: Path, scratch: Path, call: str, number: int, err
     again = run([*words, *command.again], scratch, 600.0)
     if again.returncode:
         wrong.append(f"the next try fails: {again.stderr.strip().splitlines()[-1:]}")
-    for path in out.parent.glob(out.name + "*"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    remove(out)
     return [f"{command.name}, {error} in {call} {number}: {line}" for line in wrong]
 
 
@@ -82,18 +80,13 @@ def main() -> int:
         raise SystemExit("strace is not installed")
     chance, wrong = random.Random(arguments.seed), list[str]()
     before = digest(DATA)
-    for command in COMMANDS:
-        if (arguments.only and command.name not in arguments.only) or (not arguments.only and command.name == "compare"):
-            continue
-        with tempfile.TemporaryDirectory(prefix="faults-") as name:
-            out, scratch, log = Path(name) / "out" / "result", Path(name) / "tmp", Path(name) / "log"
-            out.parent.mkdir()
-            scratch.mkdir()
+    for command in commands(arguments.only):
+        with workplace() as (out, scratch):
+            log = scratch.with_name("log")
             counts = counted([word.format(out=out) for word in command.words], scratch, log)
             places = [(call, number) for call, most in counts.items() if call != "openat" for number in range(1, most + 1)]
             places += [("openat", number) for number in openings(log)]
-            for path in out.parent.glob(out.name + "*"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            remove(out)
             chosen = chance.sample(places, min(arguments.times, len(places)))
             found = [
                 line for place in chosen

@@ -47,8 +47,8 @@ def made(captures: list[Path], count: int) -> list[Path]:
     base = OUT / "base"
     base.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    ranks = [load(summarise(str(path), str(base))["headers"][0]) for path in captures]
-    facts = [json.loads(Path(summarise(str(path), str(base))["headers"][0]).read_text()) for path in captures]
+    sources = [summarise(str(path), str(base))["headers"][0] for path in captures]
+    ranks, facts = [load(source) for source in sources], [json.loads(Path(source).read_text()) for source in sources]
     starts = pd.concat([one.collectives["start_ns"] for one in ranks], axis=1).max(axis=1)
     for rank, header in enumerate(headers):
         one, fact = ranks[rank % len(ranks)], facts[rank % len(ranks)]
