@@ -116,12 +116,18 @@ def _page(template: str, context: Mapping[str, Any]) -> str:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(printable=printable, signed=units.signed)
+    environment.filters.update(printable=printable, signed=units.signed, packed=_packed)
+    environment.globals.update(written=sections.WRITTEN)
     return environment.get_template(template).render(
         **{"interactive": [], "advised": None, **context},
         scripts=interactive.scripts(context.get("interactive", [])),
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
     )
+
+
+def _packed(rows: str) -> Markup:
+    """Return rows of a table, which the templates have escaped, as the text of a script element."""
+    return Markup(interactive.packed(rows))  # noqa: S704 (base64)
 
 
 def _advised(result: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Parts of a page that a reader moves about in: what they are, and the scripts and data that the page holds for them.
 
 A part is drawn by `templates/<kind>.js`, which puts a function into `kernelscope.charts`; `templates/interactive.js` unpacks the
-data and calls it. Apache ECharts (templates/vendor) is in a page only where it has such parts; TanStack Table, which tables.js
-builds on, is in every page. Nothing is asked of a network.
+data and calls it. Apache ECharts (templates/vendor) is in a page only where it has such parts; TanStack Table and TanStack
+Virtual, which tables.js and windowed.js build on, are in every page. Nothing is asked of a network.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ from typing import Any
 from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
-TABLES, CHARTS = "vendor/table-core.min.js", "vendor/echarts.min.js"
-LIBRARIES = {TABLES: "TanStack Table 8.21.3 (MIT License)", CHARTS: "Apache ECharts 6.1.0 (Apache License 2.0)"}
+TABLES, WINDOWS, CHARTS = "vendor/table-core.min.js", "vendor/virtual-core.min.js", "vendor/echarts.min.js"
+LIBRARIES = {
+    TABLES: "TanStack Table 8.21.3 (MIT License)",
+    WINDOWS: "TanStack Virtual 3.19.11 (MIT License)",
+    CHARTS: "Apache ECharts 6.1.0 (Apache License 2.0)",
+}
 _PACK = 20_000  # characters of JSON from which on it is packed
 # so that no text ends the element that the data stands in, or begins another
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -50,13 +54,16 @@ class Interactive:
         Long data is {"gzip": base64 of the compressed JSON}. Raises ValueError where a number is not finite: JSON has none such.
         """
         text = json.dumps(self.data, allow_nan=False, separators=(",", ":"))
-        if len(text) > _PACK:
-            # no time stamp: the same data is the same page
-            packed = gzip.compress(text.encode("ascii"), compresslevel=9, mtime=0)
-            text = json.dumps({"gzip": base64.b64encode(packed).decode("ascii")})
+        text = packed(text) if len(text) > _PACK else text
         for character, escape in _ESCAPES.items():
             text = text.replace(character, escape)
         return Markup(text)  # noqa: S704 (holds no character that means anything in HTML)
+
+
+def packed(text: str) -> str:
+    """Return {"gzip": base64 of the compressed text} as JSON, which `unpacked.js` reads: the same text is always the same bytes."""
+    compressed = gzip.compress(text.encode("utf8"), compresslevel=9, mtime=0)
+    return json.dumps({"gzip": base64.b64encode(compressed).decode("ascii")})
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Script:
 def scripts(parts: Sequence[Interactive]) -> list[Script]:
     """Return the scripts of a page in their order: tables first; what its interactive parts need only where it has some."""
     kinds = list(dict.fromkeys(part.kind for part in parts if part.data))
-    names = [TABLES, "tables.js"]
+    names = [TABLES, WINDOWS, "unpacked.js", "windowed.js", "tables.js"]
     if kinds:
         names += [CHARTS, "interactive.js", *(f"{kind}.js" for kind in kinds)]
     return [_script(name) for name in names]

@@ -12,7 +12,8 @@ from kernelscope.reports import content, explanation, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
-MOST = 300  # rows of a breakdown in the page
+MOST = 5000  # rows of a breakdown in the page
+WRITTEN = 300  # rows of a table that stand in the page as they are; further ones are packed, and its script adds them
 GROUPED = ("layer", "phase", "kind", "library", "dtype", "cause", "operator")  # keys worth a group
 # What tables of kernels show of a kernel only when it is asked for: with it they are twice as wide as a screen
 _ASKED = ("phase", "library", "transpose", "layout", "algorithm", "dtype", "method")
@@ -64,7 +65,8 @@ class View:
     anchors: identifiers of rows to which other places of the page link, in the order of the rows; "" is none. keys: what each
     row is of, by the names of keys and in the order of the rows, None where that means nothing: by these interactive parts find
     rows, and a reader groups them. groups: the keys to group by; start: the one that is chosen at first. ratios: whether the
-    sums of a group are compared with the least of them.
+    sums of a group are compared with the least of them. further: the row that stands for those after the first WRITTEN where no
+    script runs; without sums unless it is given.
     """
 
     key: str
@@ -79,10 +81,14 @@ class View:
     groups: tuple[str, ...] = ()
     start: str = ""
     ratios: bool = False
+    further: list[ViewCell] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Refuse rows that do not fit the columns: numbers under the wrong heading are worse than none."""
-        if any(len(row) != len(self.columns) for row in [*self.rows, *filter(None, [self.total])]):
+        if len(self.rows) > WRITTEN and not self.further:
+            blank = [ViewCell("")] * (len(self.columns) - 1)
+            object.__setattr__(self, "further", [ViewCell(f"({len(self.rows) - WRITTEN} more)"), *blank])
+        if any(len(row) != len(self.columns) for row in [*self.rows, *filter(None, [self.total, self.further])]):
             raise ValueError(f"table {self.key}: a row has another number of cells than there are columns")
         if any(len(values) != len(self.rows) for values in self.keys.values()):
             raise ValueError(f"table {self.key}: not every row has its keys")
@@ -224,7 +230,7 @@ def _fewer(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     return [*(row for row in rows if id(row) in kept), *rest]
 
 
-def _known_sum(values: Iterable[int | None]) -> int | None:
+def _known_sum(values: Iterable[Number | None]) -> Number | None:
     """Return the sum of what is known; null where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
@@ -468,10 +474,13 @@ def breakdown(part: Mapping[str, Any]) -> View:
         for row in rows
     ]
     blank = [ViewCell("")] * len(keys[1:])
+
+    def more_rows(those: Sequence[Row]) -> list[ViewCell]:
+        merged = {name: _known_sum(row[name] for row in those) for name in ("time_ns", "share", "duration_ns", "count")}
+        return [ViewCell(f"({len(those)} more)"), *_measured(merged, longest, single, timed), *blank]
+
     if rest:
-        names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
-        merged = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
-        body.insert(MOST, [ViewCell(f"({len(rest)} more)"), *_measured(merged, longest, single, timed), *blank])
+        body.insert(MOST, more_rows(rest))
     whole = content.whole(part)
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
@@ -484,7 +493,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
     return View(
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
         keys=keys_of([*rows[:MOST], *([{}] if rest else []), *rows[MOST:]], [name for name in FOUND if name in known]),
-        groups=grouping,
+        groups=grouping, further=more_rows([*device, *host][WRITTEN:]) if len(body) > WRITTEN else [],
     )  # fmt: skip
 
 

@@ -21,13 +21,6 @@ window.kernelscope = { charts: {} };
     return { dark: dark.matches && !root.classList.contains("light"), colours };
   };
 
-  const unpacked = async (text) => {
-    const data = JSON.parse(text);
-    if (!("gzip" in data)) return data;
-    const bytes = Uint8Array.from(atob(data.gzip), (character) => character.charCodeAt(0));
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
-  };
-
   // An ECharts instance in the page's colours: no animation, and tooltips drawn on the canvas, so that no name becomes HTML.
   kernelscope.echart = (element, { dark, colours }) => {
     const axis = {
@@ -99,7 +92,7 @@ window.kernelscope = { charts: {} };
 
   const start = async (element) => {
     try {
-      parts.push({ element, data: await unpacked(document.getElementById(`${element.id}-data`).textContent) });
+      parts.push({ element, data: JSON.parse(await unpacked(document.getElementById(`${element.id}-data`).textContent)) });
     } catch (error) {
       failed(element, error);
       return;

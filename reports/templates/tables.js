@@ -1,8 +1,9 @@
 "use strict";
 // Tables that are sorted by the buttons in their heads (from large to small, the other way, as they came), filtered by words, grouped
-// with sums, copied as CSV; columns are chosen, and links lead to rows. Of a long table the first rows are shown until asked.
+// with sums, copied as CSV; columns are chosen, and links lead to rows. Of a long table the first rows are shown until asked; where
+// it is very long then, only what is in sight is laid out (windowed.js).
 (() => {
-  const FEW = 15, ALL = 20, MORE = 500; // rows that are shown at first, or all where they are so few; and that each click adds
+  const FEW = 15, ALL = 20; // rows that are shown at first, or all where they are so few
   const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
   const fixed = (value, decimals) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   const significant = (value) => fixed(value, Math.abs(value) < 9.995 ? 2 : Math.abs(value) < 99.95 ? 1 : 0);
@@ -51,9 +52,9 @@
       this.body = this.element.tBodies[0];
       this.heads = [...this.element.tHead.rows[0].cells];
       this.rows = [...this.body.rows];
-      this.most = 2 * this.rows.length; // each in a group of its own
       this.words = [];
       this.only = null; // the rows that something else chose, by id
+      this.windowed = new Windowed(view.querySelector(".scroll"));
       this.table = this.made();
       for (const button of this.element.querySelectorAll("thead button")) {
         button.addEventListener("click", () => this.columnOf(button).toggleSorting());
@@ -63,10 +64,23 @@
       const choice = view.querySelector("[data-group]");
       choice?.addEventListener("change", () => this.group(choice.value));
       if (this.rows.length > this.few()) this.fold();
+      this.ready = this.complete(view.querySelector("[data-further]"));
       const tools = view.querySelector(".tools");
       if (tools) this.offer(tools);
       this.group(choice?.value);
     }
+
+    // Adds the rows that the page holds packed, if it does.
+    async complete(further) {
+      if (!further) return;
+      const holder = document.createElement("template");
+      holder.innerHTML = `<table><tbody>${await unpacked(further.textContent)}</tbody></table>`;
+      this.rows = [...this.rows.filter((row) => !row.matches(".further")), ...holder.content.querySelector("tbody").rows];
+      this.table.setOptions((options) => ({ ...options, data: this.rows }));
+      this.draw();
+    }
+
+    get most() { return 2 * this.rows.length; } // each in a group of its own
 
     made() {
       const names = [...this.view.querySelectorAll("[data-group] option")].map((option) => option.value).filter(Boolean);
@@ -152,6 +166,7 @@
       }
       if (this.key) this.table.setExpanded((open) => ({ ...open, [`key-${this.key}:${this.nameOf(row, this.key)}`]: true }));
       if (row.hidden) this.table.setPageSize(this.most);
+      this.windowed.reach(row);
     }
 
     draw() {
@@ -160,6 +175,7 @@
       const visible = new Set(shown);
       for (const row of this.rows) row.hidden = !visible.has(row);
       this.body.replaceChildren(...shown, ...this.rows.filter((row) => row.hidden));
+      this.windowed.take(shown);
       this.heads.forEach((head, place) => {
         const sorted = this.table.getState().sorting.find(({ id }) => id === String(place));
         if (sorted) head.setAttribute("aria-sort", sorted.desc ? "descending" : "ascending");
@@ -184,22 +200,16 @@
       this.more = document.createElement("button");
       this.more.type = "button";
       this.more.className = "more";
-      this.more.addEventListener("click", () => this.table.setPageSize(this.next()));
+      this.more.addEventListener("click", () => this.table.setPageSize(this.all() ? this.few() : this.most));
       this.view.append(this.more);
     }
 
-    size() { return this.table.getState().pagination.pageSize; }
-
-    // how many rows the button shows: some more, or the first ones again
-    next() { return this.count() <= this.size() ? this.few() : this.size() < MORE ? MORE : this.size() + MORE; }
-
-    count() { return this.table.getPrePaginationRowModel().rows.length; }
+    all() { return this.table.getState().pagination.pageSize > this.few(); }
 
     sayMore() {
-      const count = this.count(), next = this.next();
+      const count = this.table.getPrePaginationRowModel().rows.length;
       this.more.hidden = count <= this.few();
-      const rows = next < count ? `Show ${next} of ${count} rows` : `Show all ${count} rows`;
-      this.more.textContent = next === this.few() ? `Show the first ${next} only` : rows;
+      this.more.textContent = this.all() ? `Show the first ${this.few()} only` : `Show all ${count} rows`;
     }
 
     // What a table offers besides: which columns are shown, and its rows as CSV.
@@ -213,6 +223,7 @@
           const cells = hidden.map((head) => `[id="${this.view.id}"] tr > :nth-child(${head.cellIndex + 1})`);
           style.textContent = cells.length ? `${cells.join(", ")} { display: none }` : "";
           summary.textContent = hidden.length ? `Columns (${hidden.length} more)` : "Columns";
+          this.windowed.fit();
         };
         hide();
         chooser.addEventListener("change", hide);
@@ -330,9 +341,11 @@
     if (row?.parentElement.tagName !== "TBODY") return;
     tables.get(row.closest(".view").id).reveal(row);
     row.classList.add("target"); // a row that was moved is no longer :target
-    row.scrollIntoView({ block: "center" });
+    (row.hidden ? row.closest(".scroll") : row).scrollIntoView({ block: "center" }); // its own box brings it into sight
   };
   addEventListener("hashchange", target);
-  target();
-  document.documentElement.dataset.tables = tables.size;
+  Promise.all([...tables.values()].map((table) => table.ready)).then(() => {
+    target();
+    document.documentElement.dataset.tables = tables.size;
+  });
 })();

@@ -17,7 +17,7 @@ def test_it_is_one_file_that_asks_for_nothing(kind, request, tmp_path, parse):
     text = written(request.getfixturevalue(kind), tmp_path)
     page = parse(text)
     assert len(text) < 1_000_000
-    assert page.tags.count("script") == 2, "the library of tables, and what is ours"
+    assert page.tags.count("script") == 5, "two libraries of tables, and what is ours"
     assert {"img", "iframe", "object", "embed"}.isdisjoint(page.tags)
     for _, name, value in page.attributes:
         assert not name.startswith("on"), "no inline handlers"
