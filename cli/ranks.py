@@ -12,6 +12,7 @@ from kernelscope.analysis.ranks.hang import hang
 from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.ranks.pipeline import is_recording, pipeline
 from kernelscope.analysis.recordings.kinds import Kind, captures_in, kind_of
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write_page, write_ranks
 from kernelscope.tracer.outside.errors import InputError, UsageError
@@ -89,8 +90,9 @@ def _files(paths: list[Path]) -> list[Path]:
 
 def _of_folder(path: Path) -> list[Path]:
     """Return a recording as it is; of any other folder the files and the recordings that lie in it."""
-    if kind_of(path) in _RECORDED:
-        return [path]
+    kind = kind_of(path)
+    if kind in _RECORDED:
+        return (Run(path).ranks() if kind is Kind.RUN else []) or [path]
     found = captures_in(path)
     if not found:
         below = sorted(one.name for one in path.iterdir() if one.is_dir() and captures_in(one))

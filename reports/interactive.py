@@ -61,7 +61,7 @@ class Interactive:
 
 
 def packed(text: str) -> str:
-    """Return {"gzip": base64 of the compressed text} as JSON, which `unpacked.js` reads: the same text is always the same bytes."""
+    """Return {"gzip": base64 of the compressed text} as JSON, which `unpacked.js` reads: of the same text the same bytes."""
     compressed = gzip.compress(text.encode("utf8"), compresslevel=9, mtime=0)
     return json.dumps({"gzip": base64.b64encode(compressed).decode("ascii")})
 

@@ -105,6 +105,14 @@ class Program(metaclass=ABCMeta):
         """Return the ids of further processes that share a step with this one."""
         return []
 
+    def record(self, folder: str) -> bool:
+        """Let further processes that share a step record from the next one on, for a folder; return whether there are any."""
+        return False
+
+    def recorded(self) -> List[str]:
+        """End that; return the names of the files, in the order of the processes."""
+        return []
+
 
 class InferenceProgram(Program):
     """A program that cannot train; its network is made of the weights when they are loaded."""

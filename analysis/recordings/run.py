@@ -102,6 +102,19 @@ class Run:
                 return {**read_object(data.folder / "check.json"), **stated}
         return None
 
+    def ranks(self) -> list[Path]:
+        """Return the recordings of the processes of a run on several devices, in the order of their ranks; empty of any other.
+
+        On processors they are all torch.profiler's: the run knows more of rank 0, and ranks are compared by the same evidence.
+        """
+        data = self.kernels_pass()
+        others = [data.folder / Path(str(name)).name for name in data.report.get("rank_files") or []]
+        if not others:
+            return []
+        own = [data.folder / Path(str(name)).name for name in data.report.get("operator_files") or []]
+        first = own if self.record["options"].get("device", "cpu") == "cpu" else [self.path]
+        return [path for path in [*first, *others] if path.exists()]
+
     def sources(self) -> tuple[str | None, dict[str, str]]:
         """Return the profiled program's own source files: the main one's path (None where unknown), and path -> text of each."""
         folder = self.path / "sources"
@@ -225,6 +238,7 @@ class Run:
         threads = thread_names.named((int(number), name) for number, name in data.report.get("threads", {}).items())
         threads = {**evidence.info.get("threads", {}), **threads}
         info |= {"distributed": told} if (told := self.record.get("distributed")) else {}
+        info |= {"distributed": {"rank": 0, "world_size": len(ranks)}} if (ranks := self.ranks()) else {}
         info |= {**evidence.info, "threads": threads, **({"collector": collector} if collector else {})}
         trace = Trace(
             steps=data.steps, ranges=_with(ranges, evidence.ranges), kernels=kernels,

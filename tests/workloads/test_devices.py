@@ -4,15 +4,18 @@ The reference numbers are those of one device's programs (see test_programs.py).
 own devices, on one machine's processor.
 """
 
+import gzip
 import json
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.options import RunOptions
@@ -135,9 +138,23 @@ def test_several_devices_from_start_to_end(tmp_path):
     assert run.record["complete"], run.record
     report = json.loads((tmp_path / "run/kernels/1/child.json").read_text())
     assert report["processes"] == 2
-    assert report["methods"]["processes"] == "what rank 0 of 2 does; the others' work is not recorded"
+    assert report["methods"]["processes"] == "what rank 0 of 2 does, not the others"
     table = breakdown(run.trace(), by="kind").table
     assert table[table["kind"] == "communication"]["time_ns"].sum() > 0
     rows = breakdown(run.trace(), by="layer")
     assert rows.table["time_ns"].sum() == rows.step_ns
     assert set(rows.table["layer"]) >= {"conv1", "conv2", "fc1", "fc2", "fc3", "(communication)"}
+    _is_a_job_of_two(run)
+
+
+def _is_a_job_of_two(run):
+    """Both ranks have recorded the five steps, and each of their collectives is matched; the files themselves are counted."""
+    told = job(run.ranks())
+    for path in run.ranks():
+        names = Counter(event.get("name") for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"])
+        assert (names["gloo:all_reduce"], names["gloo:reduce"]) == (5, 5)
+    assert [(one["rank"], one["steps"]) for one in told["ranks"]] == [(0, 5), (1, 5)]
+    parts = ("compute", "transfer", "waiting for ranks", "communication, unmatched", "copy", "idle, by the host", "idle, else")
+    assert all(sum(one[part] for part in parts) == one["step_ns"] for one in told["ranks"])
+    assert told["matched"] + told["unmatched"] / 2 == 10
+    assert told["matched"] >= 3  # the first to be done with a `reduce` need not wait for the other

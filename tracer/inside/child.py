@@ -126,7 +126,7 @@ class Child(object):
     def _parts(self) -> Dict[str, str]:
         """Return, where several processes share a step, what of it is recorded."""
         others = len(self._others())
-        return {"processes": "what rank 0 of %d does; the others' work is not recorded" % (1 + others)} if others else {}
+        return {"processes": "what rank 0 of %d does, not the others" % (1 + others)} if others else {}
 
     def _loaded(self, data: Any, network: Any) -> Any:
         """Return an iterator over batches that reads each from the disk when a step asks for it; raise ValueError."""
@@ -214,6 +214,7 @@ class Child(object):
             heap.touch()
             if self.pass_name in self.hooks.TRACED:
                 self.hooks.start_operators(self.program)
+                getattr(self.program, "record", lambda folder: False)(self.folder)
             self.tracing = True
         return {"event": "warm", "steps": len(times), "settled": self.report["warmup"]["settled"]}
 
@@ -260,6 +261,8 @@ class Child(object):
         if self.tracing:
             self.report["threads"] = threads.names()
             self.report["operator_files"] = self.hooks.stop_operators() if self.pass_name in self.hooks.TRACED else []
+            if self.pass_name in self.hooks.TRACED:
+                self.report["rank_files"] = getattr(self.program, "recorded", list)()
         if self.cupti is not None:
             self.report["cupti"] = self.cupti.stop()
         if self.line_profiler is not None:

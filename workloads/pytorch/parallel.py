@@ -23,7 +23,7 @@ class Program(program.Program):
     """
 
     def __init__(self, network: Network, options: Options) -> None:
-        self.rank, self.devices = options.get("rank") or 0, options["devices"]
+        self.rank, self.devices, self.recording = options.get("rank") or 0, options["devices"], False
         if options.get("loader"):
             raise ValueError("pytorch: loader %s on several devices is not supported" % options["loader"])
         cuda = str(options.get("device") or "cpu").startswith("cuda")
@@ -56,6 +56,17 @@ class Program(program.Program):
         """Return the ids of the other ranks' processes."""
         return self.others.ids()
 
+    def record(self, folder: str) -> bool:
+        """Let the other ranks record with torch.profiler, as this one is recorded; steps are marked in all of them."""
+        self.recording = True
+        self.others.record(folder)
+        return True
+
+    def recorded(self) -> List[str]:
+        """Return the names of their traces, once they are written."""
+        self.recording = False
+        return self.others.recorded()
+
     def load(self, weights: Weights) -> None:
         """Load weights into rank 0's model and from there into the others'."""
         super(Program, self).load(weights)
@@ -72,7 +83,8 @@ class Program(program.Program):
         for images, labels in host_batches:
             if self.others is not None:
                 self.others.tell(ranks.STEP)
-            yield self.placed(images[self.share]), torch.from_numpy(labels[self.share]).to(self.device)
+            with ranks.step(self.recording):
+                yield self.placed(images[self.share]), torch.from_numpy(labels[self.share]).to(self.device)
 
     def train(self, batches: Iterable[Any]) -> None:
         """Train one step per batch and keep each step's loss, which rank 0 collects."""

@@ -13,7 +13,10 @@ import signal
 import sys
 from typing import Any, Iterator
 
+import torch
+
 from kernelscope.workloads import data, networks
+from kernelscope.workloads.program import Options
 from kernelscope.workloads.pytorch import parallel, ranks
 
 BINDINGS = True  # stands for torchrun, which users have
@@ -30,13 +33,47 @@ def _end_with(parent: Any) -> None:
         sys.exit(1)
 
 
-def _told(made: Any, batches: Iterator[Any]) -> Iterator[Any]:
+class Recording(object):
+    """torch.profiler of this rank, while rank 0 is recorded."""
+
+    def __init__(self, rank: int, cuda: bool) -> None:
+        activity = torch.profiler.ProfilerActivity
+        self._activities = [activity.CPU] + [activity.CUDA] * cuda
+        self._name = ranks.TRACE_FILE % rank
+        self._path = ""
+        self.profiler: Any = None
+
+    def start(self, folder: str) -> None:
+        """Record from now on, for a folder."""
+        self._path = os.path.join(folder, self._name)
+        self.profiler = torch.profiler.profile(activities=self._activities, record_shapes=True)
+        self.profiler.start()
+
+    def end(self) -> None:
+        """Write what was recorded."""
+        self.profiler.stop()
+        self.profiler.export_chrome_trace(self._path)
+        self.profiler = None
+
+
+def _line() -> str:
+    """Return the line that comes next on the standard input."""
+    return b"".join(iter(lambda: os.read(sys.stdin.fileno(), 1), b"\n")).decode()
+
+
+def _told(made: Any, batches: Iterator[Any], recording: Recording, options: Options) -> Iterator[Any]:
     """Yield the next batch for each step that rank 0 begins, until it ends."""
     for byte in iter(lambda: os.read(sys.stdin.fileno(), 1), b""):
         if byte == ranks.LOAD:
             made.receive()
+        elif byte == ranks.RECORD:
+            recording.start(_line())
+        elif byte == ranks.RECORDED:
+            recording.end()
+            ranks.tell_ready(options)
         else:
-            yield next(batches)
+            with ranks.step(recording.profiler is not None):
+                yield next(batches)
 
 
 def main() -> None:
@@ -53,7 +90,8 @@ def main() -> None:
     made = parallel.Program(network, options)
     whole = data.batches(network, options["batch"], options["seed"], options["batches"], options.get("data"))
     run = made.train if options["mode"] == "train" else made.infer
-    run(_told(made, made.stream(itertools.cycle(made.prepare(whole)))))
+    recording = Recording(options["rank"], str(options.get("device") or "cpu").startswith("cuda"))
+    run(_told(made, made.stream(itertools.cycle(made.prepare(whole))), recording, options))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,27 @@
 """Ranks 1 and up of a step on several devices: rank 0 starts them, tells them when to begin a step, and takes them with it.
 
 They run the module rank with rank 0's interpreter. Each is told through its standard input what to do: a line of JSON with the
-options, then a byte a step, so that none runs ahead of rank 0.
+options, then a byte a step, so that none runs ahead of rank 0. RECORD is followed by a line that names a folder.
 """
 
 import atexit
+import itertools
 import json
 import os
 import subprocess
 import sys
-from typing import Any, List
+from contextlib import contextmanager
+from typing import Any, Iterator, List
+
+import torch
 
 from kernelscope.workloads.program import Options
 
 BINDINGS = True  # stands for torchrun, which users have
-STEP, LOAD = b"s", b"l"
+STEP, LOAD, RECORD, RECORDED = b"s", b"l", b"p", b"e"
+TRACE_FILE = "rank-%d.pt.trace.json.gz"
 _READY = b"r"
+_NUMBERS = itertools.count()  # of the steps of this process that are recorded
 _END_LIMIT_S = 10
 
 
@@ -36,7 +42,7 @@ class Others(object):
             process.stdin.write((json.dumps(told) + "\n").encode())
 
     def wait_until_ready(self) -> None:
-        """Wait until every rank has built its model; raise RuntimeError where one failed."""
+        """Wait until every rank says so: has built its model, or written its trace; raise RuntimeError where one failed."""
         for rank, process in enumerate(self.processes, 1):
             if process.stdout.read(1) != _READY:
                 raise _ended(rank, process)
@@ -48,6 +54,16 @@ class Others(object):
                 process.stdin.write(byte)
             except BrokenPipeError:
                 raise _ended(rank, process) from None
+
+    def record(self, folder: str) -> None:
+        """Let all ranks record from their next step on, for a folder."""
+        self.tell(RECORD + folder.encode() + b"\n")
+
+    def recorded(self) -> List[str]:
+        """Wait until every rank has written what it recorded; return the names of the files."""
+        self.tell(RECORDED)
+        self.wait_until_ready()
+        return [TRACE_FILE % rank for rank, _ in enumerate(self.processes, 1)]
 
     def ids(self) -> List[int]:
         """Return the processes' ids."""
@@ -66,10 +82,20 @@ class Others(object):
         self.processes = []
 
 
+@contextmanager
+def step(recording: bool) -> Iterator[None]:
+    """Mark what is done meanwhile as users of torch.profiler mark a step, if it is recorded."""
+    if recording:
+        with torch.profiler.record_function("ProfilerStep#%d" % next(_NUMBERS)):
+            yield
+    else:
+        yield
+
+
 def _ended(rank: int, process: Any) -> RuntimeError:
     return RuntimeError("rank %d ended with exit status %d; the log says why" % (rank, process.wait()))
 
 
 def tell_ready(options: Options) -> None:
-    """Tell rank 0 that this rank has built its model."""
+    """Tell rank 0 that this rank has done what it waits for."""
     os.write(options["ready_fd"], _READY)
