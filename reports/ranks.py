@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelscope.analysis.ranks.parts import HOST, HOSTS, JOB_PARTS, LATE, NO_LATE, OTHER, TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.parts import HOST, HOSTS, JOB_PARTS, LATE, MESSAGE, NO_LATE, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.reports import answered, units
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
@@ -27,6 +27,7 @@ NAMES = {  # of parts, in sentences
     UNMATCHED: "unmatched communication", HOST: "waiting for the host", OTHER: "idle otherwise", "copy": "copies",
 }  # fmt: skip
 RATES = {"algorithm_gb_s": "GB/s", "bus_gb_s": "on the bus"}  # bandwidths of nccl-tests
+_UNEQUAL = 0.1  # of the mean work of ranks: by so much longer works a stage that the others wait for
 _ROWS = 8  # of a table in the terminal
 _IF = {  # changes, as one says them
     NO_LATE: "{} were as quick as the others",
@@ -56,8 +57,13 @@ def slowest(result: Result) -> str:
     if not result["matched"]:
         return "Whether ranks wait for one another is not known: no collective of all of them ends together."
     waited, late = result["parts"][WAITING], _late(result)
+    share = waited / (sum(result["parts"].values()) or 1)
+    if not late and share > _MUCH and _stages(result):
+        return (
+            f"No rank works longer than the others: {share:.0%} of all is waiting of a pipeline's stages for one another, which "
+            "more micro-batches a step, or interleaved stages, make less."
+        )
     if not late:
-        share = waited / (sum(result["parts"].values()) or 1)
         return f"No rank makes the others wait much: waiting is {share:.0%} of all."
     times = [sum(row["ns"] for row in rows) for rows in late.values()]
     much = f"{' and '.join(map(units.duration, times))} a step, added up over ranks"
@@ -87,7 +93,22 @@ def _late(result: Result) -> dict[int, list[Mapping[str, Any]]]:
         return {}
     sums = {rank: sum(row["ns"] for row in rows) for rank, rows in by_rank.items()}
     first, *others = sorted(sums, key=lambda rank: -sums[rank])
-    return {rank: by_rank[rank] for rank in [first, *(rank for rank in others if sums[rank] > LATE * waited)]}
+    late = [first, *(rank for rank in others if sums[rank] > LATE * waited)]
+    if _stages(result):
+        work = _work(result)
+        late = [rank for rank in late if work[rank] > (1 + _UNEQUAL) * sum(work.values()) / len(work)]
+    return {rank: by_rank[rank] for rank in late}
+
+
+def _stages(result: Result) -> bool:
+    """Return whether ranks wait for messages mostly, as the stages of a pipeline do, who wait even where all are equal."""
+    waited = {row["operation"]: row["exposed_wait_ns"] for row in reversed(result["collectives"])}
+    return bool(result["messages"]) and 2 * waited.get(MESSAGE, 0) > sum(row["exposed_wait_ns"] for row in result["collectives"])
+
+
+def _work(result: Result) -> dict[int, int]:
+    """Return how long each rank works in a step: all that is neither transfer nor waiting for other ranks, ns."""
+    return {row["rank"]: sum(row[part] for part in ("compute", "copy", HOST, OTHER)) for row in result["ranks"]}
 
 
 def _named(result: Result) -> list[int]:
@@ -192,11 +213,21 @@ def notes(result: Result) -> list[str]:
     clocks, matched = result["clocks"], result["matched"]
     if matched:
         apart, left = units.duration(clocks["apart_ns"]), units.duration(2 * clocks["uncertainty_ns"])
-        count = units.counted(matched, "collective")
-        said = f"{count} of all ranks; their ends lie {left} apart with corrected clocks, {apart} without"
+        said = _matched(result, left, apart)
     else:
         said = "no collective of all ranks ends together: clocks are not corrected, and waiting is not known"
     return [*_look(result), said, *_played(result["what_if"]), *_steps(result["ranks"]), *result["notes"]]
+
+
+def _matched(result: Result, left: str, apart: str) -> str:
+    """Return what was matched and by what clocks are corrected. left, apart: how far ends lie apart, with that and without."""
+    messages = result["messages"]
+    sent = f"{units.counted(messages, 'message')} between two ranks"
+    if messages == result["matched"]:
+        return f"{sent}, by the quickest of which clocks are corrected, to within {left}"
+    together = units.counted(result["matched"] - messages, "collective")
+    more = f", and {sent}" if messages else ""
+    return f"{together} of all ranks{more}; their ends lie {left} apart with corrected clocks, {apart} without"
 
 
 def _look(result: Result) -> list[str]:

@@ -2,15 +2,19 @@
 
 The offset of a rank is the median, over collectives, of its end minus the mean end of all (as nsys-jax does). Where everybody
 depends on everybody no rank ends before all have begun: clocks that say so beyond their uncertainty are wrong, or matching is.
+
+Ranks that no collective brings together send each other messages. A message arrives after it was sent, so the quickest one of
+each way bounds the offset from one side, and the offset is the middle, as in NTP (Mills, RFC 5905, section 8).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 Int = npt.NDArray[np.int64]
 DEPENDENT = ("all-reduce", "all-gather", "all-to-all")
@@ -48,6 +52,34 @@ def clocks(start_ns: Any, end_ns: Any, dependent: npt.NDArray[np.bool_]) -> Cloc
     last_start = (start_ns - base - whole).max(axis=1)
     impossible = int((np.ma.filled(corrected.min(axis=1) + 2 * uncertainty < last_start, False) & dependent).sum())
     return Clocks(whole, uncertainty, int(np.median(_spread(local))), impossible)
+
+
+def by_messages(found: Clocks, alone: Int, sender: Int, receiver: Int, sent_ns: Int, received_ns: Int) -> Clocks:
+    """Return the clocks with those of ranks that only messages bring together.
+
+    alone: for each rank the number of those whose clocks are corrected with its own. sender, receiver: of each message, as places
+    of ranks. sent_ns, received_ns: when each begins to send and has received, local.
+    """
+    table = pd.DataFrame({"a": sender, "b": receiver, "ns": received_ns - sent_ns})
+    quickest = table[alone[sender] != alone[receiver]].groupby(["a", "b"])["ns"].min()
+    back = quickest.rename_axis(["b", "a"]).reorder_levels(["a", "b"])
+    both = pd.DataFrame({"there": quickest, "back": back}).dropna().astype("int64").reset_index()
+    both = both[both["a"] < both["b"]]
+    if both.empty:
+        return found
+    first, second = (both[name].to_numpy(np.int64) for name in ("a", "b"))
+    apart = (both["there"] - both["back"]).to_numpy(float) / 2 - (found.offsets_ns[second] - found.offsets_ns[first])
+    equations = np.zeros((len(both), int(alone.max()) + 1))
+    rows = np.arange(len(both))
+    equations[rows, alone[second]], equations[rows, alone[first]] = 1.0, -1.0
+    shifts = np.linalg.lstsq(equations, apart, rcond=1e-9)[0]
+    reach = int(np.ceil(float((both["there"] + both["back"]).median()) / 2))
+    return replace(
+        found,
+        offsets_ns=found.offsets_ns + np.rint(shifts[alone]).astype(np.int64),
+        uncertainty_ns=max(found.uncertainty_ns, reach),
+        impossible=found.impossible + int((both["there"] + both["back"] < 0).sum()),
+    )
 
 
 def _by_shared_ranks(ends: Any) -> npt.NDArray[np.float64]:

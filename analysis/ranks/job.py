@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.ranks import over_time, replay, waiting
+from kernelscope.analysis.ranks import over_time, point_to_point, replay, waiting
 from kernelscope.analysis.ranks.captures import recordings
-from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, clocks
+from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, by_messages, clocks
 from kernelscope.analysis.ranks.matching import matched_in_groups
 from kernelscope.analysis.ranks.messages import bandwidths
 from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, OTHER, TRANSFER, UNMATCHED, WAITING
@@ -20,6 +20,7 @@ from kernelscope.analysis.ranks.recording import RankRecording
 from kernelscope.analysis.trace import intervals
 from kernelscope.tracer.inside import temporary
 
+Int = npt.NDArray[np.int64]
 SCHEMA = "kernelscope/ranks/1"
 _APART = 0.3  # of the longest that a rank is in a collective, that its ends may lie apart: on processors threads wake up late
 _OUTLYING = 10.0  # times the usual distance of ends: what is farther apart is not one collective
@@ -43,7 +44,8 @@ def job(
     rank is None where two came within the clocks' uncertainty); partial (whether more ranks are missing than are there, so that
     whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction, impossible);
     what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each step); matched, unmatched (collectives of
-    all ranks, and of single ranks that not all have); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
+    all ranks and messages of two, and those of single ranks that not all have); messages (how many of matched are);
+    notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
     """
     with temporary.folder() as parts:
         if folder is not None:
@@ -54,13 +56,13 @@ def job(
 def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: bool = False) -> dict[str, Any]:
     """Return the same of ranks that are read already, in their order. notes: what is to be known of the reading."""
     places = matched_in_groups([one.collectives for one in ranks])
-    places = places[_end_together(places, ranks)]
+    places = places[_possible(places, ranks)]
     found = _clocks(places, ranks)
     wait_ns = waiting.waits(places, ranks, found) if len(places) else np.zeros(places.shape, dtype=np.int64)
     exposed = waiting.exposed_waits(places, ranks, wait_ns)
     rows = [_of_rank(one, number, places[:, number], int(exposed[:, number].sum()), found) for number, one in enumerate(ranks)]
     steps = max(one.steps for one in ranks)
-    blame = waiting.blamed(places, ranks, found, exposed) if len(places) else pd.DataFrame(columns=list(waiting.BLAMED))
+    blame = waiting.blamed(places, ranks, found, wait_ns, exposed) if len(places) else pd.DataFrame(columns=list(waiting.BLAMED))
     unmatched = sum(len(one.collectives) for one in ranks) - int((places >= 0).sum())
     numbers = _numbers(ranks)
     over_all = {"timeline": _timeline(places, ranks, found, wait_ns, blame, exposed)} if timeline else {}
@@ -80,6 +82,7 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
         "what_if": _what_if(places, ranks, found, blame, steps),
         "caused": [{**row, "rank": numbers[row["rank"]]} for row in over_time.caused(blame, places, ranks)],
         "matched": len(places),
+        "messages": int((_messages(places, ranks)[0] >= 0).sum()),
         "unmatched": int(unmatched),
         "notes": [*notes, *_notes(ranks, places, found, int(unmatched))],
         **over_all,
@@ -95,7 +98,7 @@ def _missing(ranks: Sequence[RankRecording]) -> int:
     return max(world - len(ranks), 0)
 
 
-def _notes(ranks: Sequence[RankRecording], places: npt.NDArray[np.int64], found: Clocks, unmatched: int) -> list[str]:
+def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched: int) -> list[str]:
     """Return what a reader must know of ranks, matching and clocks."""
     notes = []
     missing = _missing(ranks)
@@ -126,31 +129,60 @@ def _notes(ranks: Sequence[RankRecording], places: npt.NDArray[np.int64], found:
 # --- parts ----------------------------------------------------------------------------------------------------------------------
 
 
-def _clocks(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording]) -> Clocks:
+def _messages(places: Int, ranks: Sequence[RankRecording]) -> tuple[Int, Int]:
+    """Return the places of the ranks that send and receive what is matched, -1 and -1 of collectives."""
     if not len(places):
-        return Clocks(np.zeros(len(ranks), dtype=np.int64), 0, 0, 0)
-    start, end = waiting.times(places, ranks)
-    operations = waiting.of_first(places, ranks, ["operation"])["operation"]
-    return clocks(start, end, operations.isin(DEPENDENT).to_numpy(bool))
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    return point_to_point.ends(waiting.of_first(places, ranks, ["group"])["group"], _numbers(ranks))
 
 
-def _end_together(places: npt.NDArray[np.int64], ranks: Sequence[RankRecording]) -> npt.NDArray[np.bool_]:
-    """Return which matched collectives the ranks leave together, as those that are one do, once clocks are corrected.
+def _clocks(places: Int, ranks: Sequence[RankRecording]) -> Clocks:
+    """Return the ranks' clocks: by collectives, and by messages where no collective brings ranks together."""
+    sender, receiver = _messages(places, ranks)
+    together = places[sender < 0]
+    found = Clocks(np.zeros(len(ranks), dtype=np.int64), 0, 0, 0)
+    if len(together):
+        start, end = waiting.times(together, ranks)
+        operations = waiting.of_first(together, ranks, ["operation"])["operation"]
+        found = clocks(start, end, operations.isin(DEPENDENT).to_numpy(bool))
+    sent = np.flatnonzero(sender >= 0)
+    if not len(sent):
+        return found
+    start, end = waiting.times(places[sent], ranks)
+    rows = np.arange(len(sent))
+    times = start.data[rows, sender[sent]], end.data[rows, receiver[sent]]
+    return by_messages(found, _groups(together, len(ranks)), sender[sent], receiver[sent], *times)
 
-    None where the ends lie apart by a good part of what collectives last: then others were matched, or of other groups.
+
+def _groups(places: Int, ranks: int) -> Int:
+    """Return for each rank the number of those that collectives bring together with it."""
+    from scipy.sparse import csgraph  # slow to import, and needed here only
+
+    members = (places >= 0).astype(np.int64)
+    return np.asarray(csgraph.connected_components(members.T @ members if len(places) else np.eye(ranks), directed=False)[1])
+
+
+def _possible(places: Int, ranks: Sequence[RankRecording]) -> npt.NDArray[np.bool_]:
+    """Return which are matched rightly: messages, and collectives that the ranks leave together once clocks are corrected.
+
+    No collective where their ends lie apart by a good part of what they last: then others were matched, or of other groups.
     """
     if not len(places):
         return np.zeros(0, dtype=bool)
-    start, end = waiting.times(places, ranks)
-    corrected = end - _clocks(places, ranks).offsets_ns
+    result = _messages(places, ranks)[0] >= 0
+    together = np.flatnonzero(~result)
+    if not len(together):
+        return result
+    start, end = waiting.times(places[together], ranks)
+    corrected = end - _clocks(places[together], ranks).offsets_ns
     apart = (corrected.max(axis=1) - corrected.min(axis=1)).filled(0)
     usual = float(np.median(apart))
-    if usual > _APART * float(np.median((end - start).max(axis=1).filled(0))):
-        return np.zeros(len(places), dtype=bool)
-    return np.asarray(apart <= max(_OUTLYING * usual, _LEAST_APART_NS))
+    if usual <= _APART * float(np.median((end - start).max(axis=1).filled(0))):
+        result[together] = apart <= max(_OUTLYING * usual, _LEAST_APART_NS)
+    return result
 
 
-def _of_rank(one: RankRecording, number: int, places: npt.NDArray[np.int64], waited_ns: int, found: Clocks) -> dict[str, Any]:
+def _of_rank(one: RankRecording, number: int, places: Int, waited_ns: int, found: Clocks) -> dict[str, Any]:
     """Return a rank's step in JOB_PARTS. places: its matched collectives; waited_ns: exposed waiting in all of its steps."""
     parts, exposed = one.parts, one.exposed
     lasted = exposed["end_ns"] - exposed["start_ns"]
@@ -165,8 +197,8 @@ def _of_rank(one: RankRecording, number: int, places: npt.NDArray[np.int64], wai
 
 
 def _collectives(
-    places: npt.NDArray[np.int64], ranks: Sequence[RankRecording], found: Clocks, wait_ns: npt.NDArray[np.int64],
-    exposed: npt.NDArray[np.int64], steps: int,
+    places: Int, ranks: Sequence[RankRecording], found: Clocks, wait_ns: Int,
+    exposed: Int, steps: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return a row for each operation and size, that with most waiting first."""
     if not len(places):
@@ -195,7 +227,7 @@ def _collectives(
 
 
 def _what_if(
-    places: npt.NDArray[np.int64], ranks: Sequence[RankRecording], found: Clocks, blame: pd.DataFrame, steps: int
+    places: Int, ranks: Sequence[RankRecording], found: Clocks, blame: pd.DataFrame, steps: int
 ) -> dict[str, Any] | None:
     """Return what other work or another network would change (see ranks.replay); None where that cannot be played.
 
@@ -218,8 +250,8 @@ def _what_if(
 
 
 def _timeline(
-    places: npt.NDArray[np.int64], ranks: Sequence[RankRecording], found: Clocks, wait_ns: npt.NDArray[np.int64],
-    blame: pd.DataFrame, exposed: npt.NDArray[np.int64],
+    places: Int, ranks: Sequence[RankRecording], found: Clocks, wait_ns: Int,
+    blame: pd.DataFrame, exposed: Int,
 ) -> dict[str, Any]:  # fmt: skip
     wall_ns, lanes = over_time.lanes(over_time.chosen(ranks, blame, exposed), ranks, places, found, wait_ns)
     numbers = _numbers(ranks)

@@ -32,7 +32,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.device.side import hardware_of
 from kernelscope.analysis.kernels.short_names import short
 from kernelscope.analysis.ranks.messages import messages
-from kernelscope.analysis.ranks.parts import HOST, HOSTS, IN_LAYERS, KERNELS, OTHER
+from kernelscope.analysis.ranks.parts import HOST, HOSTS, IN_LAYERS, KERNELS, MESSAGE, OTHER
+from kernelscope.analysis.ranks.point_to_point import between, from_operators
 from kernelscope.analysis.recordings import reading
 from kernelscope.analysis.trace import Trace, intervals
 
@@ -43,6 +44,7 @@ _PART_OF = {
     COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy", INTERRUPTED: OTHER,
 }  # fmt: skip
 _CAPTURE = "the capture"  # told the rank
+_HANDING = "c10d::"  # operators of PyTorch's library that communicates
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
 TABLES = ("collectives", "exposed", "segments", "windows", "computing")
 SEGMENT = ("collective", "what", "where", "name", "ns")
@@ -126,7 +128,7 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
     done = account(trace, device)
     kernels = trace.kernels[(trace.kernels["device"] == device).fillna(False).to_numpy(bool) & trace.kernels["start_ns"].notna()]
     talks = (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
-    collectives = _collectives(trace, kernels[talks], kernels[~talks])
+    collectives = _collectives(trace, kernels[talks], kernels[~talks], rank)
     windows = _windows(trace, kernels)
     segments = [_kernels(collectives, kernels[~talks]), _host(trace, collectives, kernels, windows)]
     return RankRecording(
@@ -139,7 +141,9 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
 
 def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRecording:
     """Return a rank that computes on processors: its collectives are ranges of the library that communicates: gloo:all_reduce."""
-    kernels = trace.kernels[trace.kernels["start_ns"].notna()]
+    # what hands data to the library that communicates computes nothing
+    handing = trace.kernels["name"].astype("string").str.startswith(_HANDING).fillna(False)
+    kernels = trace.kernels[trace.kernels["start_ns"].notna() & ~handing]
     name = trace.ranges["name"].astype("string")
     talking = trace.ranges[name.str.match(PROCESSORS).fillna(False).to_numpy(bool)]
     if kernels.empty or talking.empty or trace.steps.empty:
@@ -147,8 +151,8 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
             f"{path}: no accelerator computes in it, and no steps with collectives of a processor's ranks are in it"
         )
     operation = talking["name"].astype("string").str.replace(PROCESSORS, "", regex=True).str.strip("_").str.replace("_", "-")
-    named = talking.assign(algorithm=operation)
-    collectives, windows = _collectives(trace, named, kernels), _windows(trace, kernels)
+    named = from_operators(trace, talking.assign(algorithm=operation))
+    collectives, windows = _collectives(trace, named, kernels, rank), _windows(trace, kernels)
     exposed = _exposed(collectives, kernels, windows)
     free = intervals.uncovered(*intervals.edges(kernels), *windows)
     whole, idle = (int((end - start).sum()) for start, end in (windows, free))
@@ -166,8 +170,11 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
 
 def _ranges(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:
     """Return what ranges the loop's thread was in before each collective while nothing computed, the innermost counts."""
+    own = trace.ranges[~trace.ranges["name"].astype("string").str.match(PROCESSORS).fillna(False).to_numpy(bool)]
     thread = trace.steps["thread"].iloc[0]
-    mine = trace.ranges[(trace.ranges["thread"] == thread).fillna(False).to_numpy(bool)]
+    if not (own["thread"] == thread).fillna(False).any():  # steps that were found elsewhere than in ranges are of no thread
+        thread = own["thread"].mode().get(0)
+    mine = own[(own["thread"] == thread).fillna(False).to_numpy(bool)]
     row, start, end = intervals.leaves(*intervals.spans(mine))
     order = np.argsort(start, kind="stable")
     free = intervals.uncovered(*intervals.edges(kernels), *windows)
@@ -219,8 +226,8 @@ def _outermost(windows: tuple[Int, Int]) -> tuple[int, int]:
     return int(windows[0].min()), int(windows[1].max())
 
 
-def _collectives(trace: Trace, talking: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """Return the collectives in the order of their starts (see RankRecording)."""
+def _collectives(trace: Trace, talking: pd.DataFrame, others: pd.DataFrame, rank: int | None) -> pd.DataFrame:
+    """Return the collectives in the order of their starts (see RankRecording). rank: whose they are."""
     table = talking.sort_values("start_ns", kind="stable").reset_index(drop=True)
     operation = table["algorithm"].astype("string").fillna(table["name"].astype("string").map(short))
     start, end = intervals.edges(table)
@@ -233,6 +240,13 @@ def _collectives(trace: Trace, talking: pd.DataFrame, others: pd.DataFrame) -> p
         at = gaps[np.clip(np.searchsorted(over[gaps], free[0], side="right") - 1, 0, len(gaps) - 1)]
         np.add.at(idle, at, free[1] - free[0])
     sizes = messages(trace, table, operation)
+    message = between(trace, table, rank)
+    told = message["group"].notna()
+    operation = operation.mask(told.to_numpy(bool), MESSAGE)
+    sizes = sizes.assign(
+        bytes=sizes["bytes"].mask(told, message["bytes"]), members=sizes["members"].mask(told, 2),
+        group=sizes["group"].astype("string").mask(told, message["group"]),
+    )  # fmt: skip
     return pd.DataFrame(
         {"operation": operation, "start_ns": start, "end_ns": end, "before_ns": before, "idle_ns": idle, **dict(sizes.items())}
     )

@@ -1,7 +1,7 @@
 """What ranks wait for one another: each collective split into waiting and transfer, and waiting charged to who came last.
 
 With corrected clocks a rank waits in a collective until the last one begins it; the rest is the transfer. The last one's lateness
-is explained by what it did since the collective before, against the median of the others: kernels that took longer, or the host.
+is explained by what it did meanwhile, against the median of the others: kernels that took longer, or the host.
 Between the ranks' ends of that collective no more than the clocks' uncertainty lies.
 """
 
@@ -15,13 +15,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.ranks.clocks import Clocks
+from kernelscope.analysis.ranks.inherited import Waits, charged
 from kernelscope.analysis.ranks.parts import HOSTS, KERNELS
 from kernelscope.analysis.ranks.recording import RankRecording
 
 Int = npt.NDArray[np.int64]
 Masked = Any  # np.ma.MaskedArray of int64, [collectives, ranks]: masked where a rank is not in a collective
 _ENDS = ("start_ns", "end_ns")
-BLAMED = ("collective", "operation", "rank", "late_ns", "others_ns", "cause", "where", "name")
+BLAMED = ("collective", "operation", "rank", "others_ns", "cause", "where", "name")
 
 
 def waits(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> Int:
@@ -52,12 +53,13 @@ def exposed_waits(places: Int, ranks: Sequence[RankRecording], wait_ns: Int) -> 
     return result
 
 
-def blamed(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, exposed_ns: Int) -> pd.DataFrame:
-    """Return for each matched collective who came last, and what made it late (BLAMED).
+def blamed(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns: Int, exposed_ns: Int) -> pd.DataFrame:
+    """Return who made others wait, at which matched collective, and what made it late (BLAMED).
 
-    rank: place in `ranks`; -1 where the last two begin within the clocks' uncertainty. late_ns: after the median of the others.
-    others_ns: what the others waited for it, exposed. cause: KERNELS or HOSTS, whichever made it later; where and name: the layer
-    and kernel, or what the host was in, that took most longer than on the median of the others; null where nothing did.
+    rank: place in `ranks`; -1 where the last two begin within the clocks' uncertainty. others_ns: what others waited for it,
+    exposed; all rows together are all of `exposed_ns` (see `charged`). cause: KERNELS or HOSTS, whichever took it longer before
+    this collective than the median of the others; where and name: the layer and kernel, or what the host was in, that took most
+    longer; null where nothing did.
     """
     start, _ = times(places, ranks)
     corrected = start - clocks.offsets_ns
@@ -65,20 +67,17 @@ def blamed(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, exposed_
     order = np.argsort(began, axis=1, kind="stable")
     last = order[:, -1]
     behind = np.take_along_axis(began, order, axis=1)
-    others = np.where(np.ma.getmaskarray(corrected), np.nan, began.astype(float))
-    others[np.arange(len(last)), last] = np.nan
     clear = behind[:, -1] - behind[:, -2] > 2 * clocks.uncertainty_ns
     idle, before = (_of_matched(places, ranks, name) for name in ("idle_ns", "before_ns"))
-    first = np.take_along_axis(before.filled(0), last[:, None], axis=1)[:, 0] < 0  # nothing is known of what was before
-    by_host = first | (_more(idle, last) >= _more(before - idle, last))
-    cause = np.where(by_host, HOSTS, KERNELS)
-    table = pd.DataFrame(
-        {"operation": of_first(places, ranks, ["operation"])["operation"].to_numpy(dtype=object),
-         "rank": np.where(clear, last, -1),
-         "late_ns": behind[:, -1] - np.nanmedian(others, axis=1).astype(np.int64), "others_ns": exposed_ns.sum(axis=1),
-         "cause": cause}
-    ).rename_axis("collective").reset_index()  # fmt: skip
-    return table.merge(_longer(places, ranks, last, cause), on="collective", how="left")[list(BLAMED)]
+    table = charged(Waits(corrected, wait_ns, exposed_ns, before, last, clear)).rename(columns={"ns": "others_ns"})
+    at = table["collective"].to_numpy(np.int64)
+    rank = table["rank"].to_numpy(np.int64)
+    late = np.where(rank >= 0, rank, last[at])
+    first = before.data[at, late] < 0  # nothing is known of what was before
+    by_host = first | (_more(idle[at], late) >= _more((before - idle)[at], late))
+    table["cause"] = np.where(by_host, HOSTS, KERNELS)
+    table["operation"] = of_first(places, ranks, ["operation"])["operation"].to_numpy(dtype=object)[at]
+    return table.join(_longer(places, ranks, at, late, table["cause"].to_numpy(dtype=object)))[list(BLAMED)]
 
 
 def of_first(places: Int, ranks: Sequence[RankRecording], names: Sequence[str]) -> pd.DataFrame:
@@ -115,22 +114,26 @@ def _more(values: Masked, last: Int) -> npt.NDArray[np.float64]:
     return np.asarray(mine - np.nanmedian(others, axis=1))
 
 
-def _longer(places: Int, ranks: Sequence[RankRecording], last: Int, cause: npt.NDArray[np.str_]) -> pd.DataFrame:
-    """Return for each matched collective what took most longer on the last rank: collective, where, name."""
+def _longer(places: Int, ranks: Sequence[RankRecording], at: Int, late: Int, cause: Any) -> pd.DataFrame:
+    """Return where and name of what took most longer on late ranks before collectives, by the number of each row.
+
+    at, late, cause: the collective, the rank and the cause of each row.
+    """
     tables = []
     for number, one in enumerate(ranks):
         row, segments = matched_as(places[:, number], one), one.segments
         tables.append(segments.assign(collective=row[segments["collective"].to_numpy(np.int64)], rank=number))
-    whole = pd.concat(tables, ignore_index=True)
-    whole = whole[(whole["collective"] >= 0).to_numpy(bool)]
-    whole = whole[(whole["what"].to_numpy() == cause[whole["collective"].to_numpy(np.int64)])]
-    if whole.empty:
-        return pd.DataFrame({"collective": [], "where": [], "name": []}).astype({"collective": "int64"})
-    wide = whole.pivot_table(index=["collective", "where", "name"], columns="rank", values="ns", aggfunc="sum", fill_value=0)
-    wide = wide.reindex(columns=range(len(ranks)), fill_value=0)
-    collective = wide.index.get_level_values("collective").to_numpy(np.int64)
-    values = np.ma.masked_array(wide.to_numpy(np.int64), mask=places[collective] < 0)
-    more = pd.Series(_more(values, last[collective]), index=wide.index)
-    most = more[more > 0].groupby(level="collective").idxmax()
-    found = pd.DataFrame(most.tolist(), columns=["collective", "where", "name"])
-    return found.assign(**{name: found[name].replace("", None) for name in ("where", "name")})
+    rows = pd.DataFrame({"row": np.arange(len(at)), "collective": at, "what": cause, "late": late}).astype({"what": object})
+    asked = rows[["collective", "what"]].drop_duplicates()
+    whole = pd.concat(tables, ignore_index=True).merge(asked, on=["collective", "what"])
+    wide = whole.pivot_table(
+        index=["collective", "what", "where", "name"], columns="rank", values="ns", aggfunc="sum", fill_value=0
+    )
+    wide = wide.reindex(columns=range(len(ranks)), fill_value=0).reset_index()
+    found = rows.merge(wide, on=["collective", "what"])
+    if found.empty:
+        return pd.DataFrame({"where": [], "name": []}, dtype=object)
+    values = np.ma.masked_array(found[list(range(len(ranks)))].to_numpy(np.int64), mask=places[found["collective"]] < 0)
+    found["more"] = _more(values, found["late"].to_numpy(np.int64))
+    most = found[found["more"] > 0].sort_values("more", kind="stable").drop_duplicates("row", keep="last").set_index("row")
+    return most[["where", "name"]].replace("", None)

@@ -42,7 +42,7 @@ GROUPS = {
         _KERNELS,
         arguments=(
             "correlation", "external_id", "device", "stream", "grid", "block", "registers", "shared_memory", "graph",
-            "collective", "dtype", "direction", "bytes", "given", "received", "members", "group",
+            "collective", "dtype", "direction", "bytes", "given", "received", "members", "group", "source", "target",
         ),
     ),
     "copies": EventGroup(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),

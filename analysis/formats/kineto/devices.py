@@ -182,7 +182,10 @@ def _kernels(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -
 
 
 def _messages(rows: pd.DataFrame) -> pd.Series:
-    """Return of collectives the elements that a rank gives and gets, and the ranks: 25136:201088 on 8 ranks: 0, 1, 2, ..."""
+    """Return of collectives the elements that a rank gives and gets, and the ranks: 25136:201088 on 8 ranks: 0, 1, 2, ...
+
+    Of messages between two ranks their elements and the other one: 25136 to rank 1, 25136 from rank 0.
+    """
     result = pd.Series(None, index=rows.index, dtype="object")
     known = rows[["given", "received", "members"]].notna().all(axis=1).to_numpy(bool)
     if known.any():
@@ -190,6 +193,10 @@ def _messages(rows: pd.DataFrame) -> pd.Series:
         given, received, members = (some[name].astype("int64").astype(str) for name in ("given", "received", "members"))
         ranks = some["group"].astype("string").str.strip("[]")
         result[known] = given + ":" + received + " on " + members + " ranks" + (": " + ranks).fillna("")
+    for elements, peer, way in (("given", "target", " to rank "), ("received", "source", " from rank ")):
+        between = rows[[elements, peer]].notna().all(axis=1).to_numpy(bool)
+        number, other = (rows.loc[between, name].astype("int64").astype(str) for name in (elements, peer))
+        result[between] = number + way + other
     return result.astype("category")
 
 

@@ -40,6 +40,8 @@ ARGUMENTS: Mapping[str, Argument] = {
     "given": Argument(("In msg nelems",)),  # elements that a rank gives to a collective, and that it gets
     "received": Argument(("Out msg nelems",)),
     "members": Argument(("Group size",)),
+    "source": Argument(("Src Rank",)),  # of a message between two ranks: who sends it, where it is received
+    "target": Argument(("Dst Rank",)),  # and who receives it, where it is sent
     "group": Argument(("Process Group Ranks",), TEXT),  # [0, 1, 2, 3]; of many the first, ... and the last
     "dtype": Argument(("dtype",), TEXT),
     "sync_kind": Argument(("cuda_sync_kind",), TEXT),

@@ -1,0 +1,92 @@
+"""Messages from one rank to another: which two ranks, of how many bytes.
+
+A kernel that sends or receives tells its peer in newer traces of torch.profiler. On processors the operator around it does:
+c10d::send(tensors, group, target, tag) and c10d::recv_(tensors, group, source, tag), torch/csrc/distributed/c10d/Ops.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.files import json_text
+from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES
+from kernelscope.analysis.trace import Trace, intervals
+
+Int = npt.NDArray[np.int64]
+_TO = ">"  # in the name of what two ranks share: 0>1
+_PROBLEM = r"^(?P<elements>\d+) (?P<way>to|from) rank (?P<peer>\d+)$"
+_OPERATORS = {"c10d::send": "to", "c10d::recv_": "from"}
+_PEER = 2  # which argument
+
+
+def between(trace: Trace, rows: pd.DataFrame, rank: int | None) -> pd.DataFrame:
+    """Return group ("0>1" where rank 0 sends to rank 1) and bytes of the rows that send or receive; null elsewhere.
+
+    rows: kernels or ranges of communication. rank: whose they are; nothing is told where it is not known.
+    """
+    nothing = pd.DataFrame({"group": pd.Series(pd.NA, index=rows.index, dtype="string"), "bytes": pd.NA})
+    if rank is None:
+        return nothing.astype({"bytes": "Int64"})
+    texts = rows["problem"].astype("string") if "problem" in rows else pd.Series(pd.NA, index=rows.index, dtype="string")
+    found = texts.str.extract(_PROBLEM)
+    sizes = rows["dtype"].astype("string").map(ELEMENT_BYTES.get) if "dtype" in rows else pd.Series(pd.NA, index=rows.index)
+    told = _of_operators(trace, rows)
+    way, peer = found["way"].fillna(told["way"]), found["peer"].fillna(told["peer"])
+    own = str(rank)
+    group = (own + _TO + peer).where((way == "to").fillna(False), peer + _TO + own)
+    size = pd.to_numeric(found["elements"]).astype("Int64") * sizes.astype("Int64")
+    return pd.DataFrame({"group": group.astype("string"), "bytes": size})
+
+
+def from_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return ranges of gloo from the begin of the operators that send and receive: gloo writes its own once the data is sent."""
+    operators, row = _around(trace, rows)
+    begun = operators["start_ns"].to_numpy(np.int64)
+    return rows.assign(start_ns=np.where(row >= 0, begun[row], rows["start_ns"])) if len(operators) else rows
+
+
+def _around(trace: Trace, rows: pd.DataFrame) -> tuple[pd.DataFrame, Int]:
+    """Return the operators that send and receive, and for each of the rows the place of that in which it begins, or -1."""
+    operators = trace.operators[trace.operators["name"].isin(list(_OPERATORS)).to_numpy(bool)]
+    if operators.empty or "thread" not in rows or rows["thread"].isna().all():
+        return operators.iloc[:0], np.full(len(rows), -1, dtype=np.int64)
+    thread, start, _ = intervals.spans(rows)
+    return operators, intervals.innermost(*intervals.spans(operators), thread, start)
+
+
+def _of_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return way and peer as the operators say in which the rows begin."""
+    result = pd.DataFrame({"way": pd.NA, "peer": pd.NA}, index=rows.index, dtype="string")
+    operators, row = _around(trace, rows)
+    inside = row >= 0
+    mine = operators.iloc[row[inside]]
+    result.loc[inside, "way"] = mine["name"].astype("string").map(_OPERATORS).to_numpy(dtype=object)
+    result.loc[inside, "peer"] = [_peer(text) for text in mine["arguments"].astype("string").fillna("")]
+    return result
+
+
+def _peer(text: str) -> str | None:
+    """Return the rank that an operator's arguments name; None where they name none."""
+    try:
+        arguments = json_text.parsed(text)
+    except ValueError:
+        return None
+    peer = str(arguments[_PEER]) if isinstance(arguments, list) and len(arguments) > _PEER else ""
+    return peer if peer.isascii() and peer.isdigit() else None
+
+
+def is_message(groups: pd.Series) -> npt.NDArray[np.bool_]:
+    """Return which of these are of messages."""
+    return groups.astype("string").str.contains(_TO, regex=False).fillna(False).to_numpy(bool)
+
+
+def ends(groups: pd.Series, numbers: Sequence[int]) -> tuple[Int, Int]:
+    """Return the places of the ranks that send and receive, -1 and -1 for what is no message. numbers: of each place's rank."""
+    places = {str(number): place for place, number in enumerate(numbers)}
+    found = groups.astype("string").str.extract(rf"^(\d+){_TO}(\d+)$")
+    sender, receiver = (np.asarray(found[column].map(places).fillna(-1), dtype=np.int64) for column in (0, 1))
+    return sender, receiver
