@@ -15,7 +15,9 @@ DATA = ROOT / "tests" / "data" / "ranks"
 
 def rank(collectives, exposed, end, ahead=0):
     """Return a rank whose clock is ahead. collectives: (start, end); exposed: (collective, start, end)."""
-    table = pd.DataFrame([{"operation": "all-reduce", "start_ns": s + ahead, "end_ns": e + ahead} for s, e in collectives])
+    table = pd.DataFrame(
+        [{"operation": "all-reduce", "group": None, "start_ns": s + ahead, "end_ns": e + ahead} for s, e in collectives]
+    )
     names = ["collective", "start_ns", "end_ns"]
     pieces = pd.DataFrame([(number, s + ahead, e + ahead) for number, s, e in exposed], columns=names)
     return RankRecording(
