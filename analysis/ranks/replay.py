@@ -55,6 +55,10 @@ class Played:
         ends = np.column_stack([np.interp(self.ends[:, rank], known[:, rank], reached[:, rank]) for rank in ranks])
         return replace(self, begins=reached[1:-1], ends=ends, work=reached[-1])
 
+    def scaled(self, factors: Float) -> Played:
+        """Return the same with all work of each rank multiplied: groups of ranks have no spans between collectives in common."""
+        return replace(self, begins=self.begins * factors, ends=self.ends * factors, work=self.work * factors)
+
     def spans(self) -> Float:
         """Return the work from each begin of a collective to the next one, and to the end (see `with_work`)."""
         edges = np.concatenate([np.zeros((1, len(self.work))), self.begins, self.work[None]])
@@ -113,14 +117,16 @@ def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float
     """Return by which part of the measured time the unchanged job is played wrongly, and the job's time with changes, ns.
 
     late: places of the ranks that others wait for most. Changes: NO_LATE (they work as long as the others on the mean),
-    "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time): the last alone
-    where groups of ranks have collectives of their own. Empty where the error is larger than MOST_ERROR.
+    "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time). Between two
+    collectives ranks are compared; where groups of ranks have collectives of their own, in all of their work. Empty where the
+    error is larger than MOST_ERROR.
     """
     error = job.time() / max(measured_ns, 1.0) - 1.0
     if abs(error) > MOST_ERROR:
         return error, {}
     changed = {"no transfer": replace(job, transfer=np.zeros(len(job.transfer)))}
-    if np.isnan(job.begins).any():  # work between collectives is not the same for ranks of several groups
+    if np.isnan(job.begins).any():
+        changed = {**_scaled(job, late), **changed}
         return error, {name: one.time() for name, one in changed.items()}
     spans = job.spans()
     mean = np.repeat(spans.mean(axis=1, keepdims=True), spans.shape[1], axis=1)
@@ -130,3 +136,14 @@ def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float
         others[:, late] = np.delete(spans, late, axis=1).mean(axis=1, keepdims=True)
         changed = {NO_LATE: job.with_work(others), **changed}
     return error, {name: one.time() for name, one in changed.items()}
+
+
+def _scaled(job: Played, late: Sequence[int]) -> dict[str, Played]:
+    """Return the job with the work of all ranks made their mean, and with that of late ranks made the mean of the others."""
+    factors = np.ones(len(job.work))
+    others = np.delete(job.work, late)
+    changed = {"balanced work": job.scaled(job.work.mean() / np.maximum(job.work, 1.0))}
+    if len(late) and len(others):
+        factors[list(late)] = np.minimum(others.mean() / np.maximum(job.work[list(late)], 1.0), 1.0)
+        changed = {NO_LATE: job.scaled(factors), **changed}
+    return changed

@@ -68,7 +68,8 @@ def test_ranks_wait_for_those_of_their_group(captures, tmp_path, group_of):
         assert row[WAITING] / 1000 == pytest.approx(expected, rel=1e-3, abs=3)  # less what lies beyond the step
     sizes = {(row["bytes"], row["members"]) for row in result["collectives"]}
     assert sizes == ({(2000, 4)} if group_of is halves else {(2000, 4), (2000, 2)})
-    assert [row["name"] for row in result["what_if"]["changes"]] in ([], ["no transfer"])
+    changes = [row["name"] for row in result["what_if"]["changes"]]
+    assert changes == [] or changes[-2:] == ["balanced work", "no transfer"]
 
 
 def test_clocks_of_groups_come_together_by_the_ranks_they_share(captures, tmp_path):

@@ -34,6 +34,8 @@ def test_the_slow_stage_is_named(slow):
     first = slow["blame"][0]
     assert (first["rank"], first["name"], first["count"]) == (1, "planted", 12)
     assert first["ns"] > 2 * 16_000_000  # each of both, a step
+    [won] = [row["saved_ns"] for row in slow["what_if"]["changes"] if row["name"] == "no late rank"]
+    assert won == pytest.approx(16_000_000, rel=0.15)
 
 
 def test_stages_that_are_alike_are_not_blamed():
