@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.ranks import engines
+from kernelscope.analysis.ranks import engines, execution_traces
 from kernelscope.analysis.ranks.recording import RankRecording
 from kernelscope.analysis.ranks.summaries import load, summarise
 
@@ -24,8 +24,16 @@ def recordings(
     EvidenceError for fewer than two ranks.
     """
     ordered = sorted(paths, key=_natural)
-    told = {one["path"]: one for one in engines.each(summarise, [str(path) for path in ordered], str(folder), workers, scheduler)}
-    return _ordered([told[str(path)] for path in ordered])
+    without_times = [path for path in ordered if execution_traces.is_trace(path)]
+    captures = [str(path) for path in ordered if path not in without_times]
+    if without_times and not captures:
+        raise EvidenceError(f"{without_times[0]}: an execution trace has no times; name the Kineto traces of the same run, too")
+    told = {one["path"]: one for one in engines.each(summarise, captures, str(folder), workers, scheduler)}
+    found, notes = _ordered([told[path] for path in captures])
+    if without_times:
+        found, more = execution_traces.with_sizes(found, without_times)
+        notes += more
+    return found, notes
 
 
 def _natural(path: Path) -> list[Any]:

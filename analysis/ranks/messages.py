@@ -59,7 +59,8 @@ def _of_operators(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> 
         [_message(*texts) for texts in told.fillna("").itertuples(index=False, name=None)],
         columns=["elements", "size", "members"], index=mine.index[inside],
     ).astype("Int64")  # fmt: skip
-    size = mine["dtype"][inside].astype("string").map(ELEMENT_BYTES.get).astype("Int64").fillna(table["size"])
+    # kernels that send and receive are of int8, whatever they move: tensors come first
+    size = table["size"].fillna(mine["dtype"][inside].astype("string").map(ELEMENT_BYTES.get).astype("Int64"))
     given = table["elements"] * size
     whole = given.where((operation[table.index] != "all-gather").to_numpy(bool), given * table["members"])
     return nothing.assign(bytes=whole.reindex(kernels.index), members=table["members"].reindex(kernels.index))
