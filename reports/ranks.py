@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelscope.analysis.ranks.groups import SLOW
 from kernelscope.analysis.ranks.parts import HOST, HOSTS, JOB_PARTS, LATE, MESSAGE, NO_LATE, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.reports import answered, units
 from kernelscope.reports.table import Table, of_rows
@@ -38,7 +39,7 @@ _IF = {  # changes, as one says them
 
 def answer(result: Result) -> str:
     """Return what a step costs, where the time goes, who makes the others wait, and what could be won, a sentence for each."""
-    return " ".join(filter(None, (costs(result), slowest(result), gains(result))))
+    return " ".join(filter(None, (costs(result), slowest(result), slow_links(result), gains(result))))
 
 
 def costs(result: Result) -> str:
@@ -173,10 +174,41 @@ def tables(result: Result) -> list[Table]:
     if blame and not result["partial"]:
         title = "Who makes the others wait: a step, added up over ranks"
         made.append(of_rows("blame", blame, title=title, first=("others wait, ms", "rank", "by")))
+    if result["groups"]:
+        title = "Groups of ranks: times added up over their ranks, a step"
+        made.append(of_rows("groups", [_group(row) for row in result["groups"]], title=title))
     if operations:
         title = "Collectives: times added up over ranks, a step; what one takes and its bandwidth are medians"
         made.append(of_rows("operations", operations, title=title))
     return made
+
+
+def group(row: Mapping[str, Any]) -> str:
+    """Return what a group is called: its ranks, or who sends to whom."""
+    return str(row["group"]).replace(">", " to ")
+
+
+def slower(row: Mapping[str, Any]) -> str:
+    """Return how many times as long a group's transfers take as those of like groups; "" where that is not known."""
+    return "" if row["slower"] is None else f"{row['slower']:.2f}\u00d7"
+
+
+def _group(row: Mapping[str, Any]) -> dict[str, Any]:
+    hidden = row["hidden_ns"] / row["time_ns"] if row["time_ns"] else 0.0
+    return {
+        "ranks": group(row), "operations": ", ".join(row["operations"]), "time, ms": _ms(row["time_ns"]),
+        "waiting, ms": _ms(row["wait_ns"]), "transfer, ms": _ms(row["transfer_ns"]), "hidden": f"{hidden:.0%}",
+        "count": row["count"], "on the bus": rate(row["bus_gb_s"]), "slower": slower(row),
+    }  # fmt: skip
+
+
+def slow_links(result: Result) -> str:
+    """Return which groups of ranks have transfers that take far longer than those of others that do the same; "" for none."""
+    slow = sorted((row for row in result["groups"] if (row["slower"] or 0) >= SLOW), key=lambda row: -row["slower"])[:_NAMED]
+    if not slow:
+        return ""
+    said = ", ".join(f"{group(row)} ({row['slower']:.1f} times)" for row in slow)
+    return f"Transfers take longer than in like groups between ranks {said}: look at these links."
 
 
 def size(row: Mapping[str, Any]) -> str:

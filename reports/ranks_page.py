@@ -54,7 +54,7 @@ def write(result: Mapping[str, Any], path: Path) -> None:
     context = {
         "title": f"a job of {len(result['ranks'])} ranks",
         "headline": ranks.costs(result),
-        "answer": " ".join(filter(None, (ranks.slowest(result), ranks.gains(result)))),
+        "answer": " ".join(filter(None, (ranks.slowest(result), ranks.slow_links(result), ranks.gains(result)))),
         "work": f"a job of {len(result['ranks'])} ranks",
         "chart": chart,
         "caused": _caused(result),
@@ -80,6 +80,8 @@ def _sections(result: Mapping[str, Any]) -> list[Section]:
     found = [Section("Each rank's step", "Ranks", _ranks(result))]
     if result["blame"] and not result["partial"]:
         found.append(Section("Who makes the others wait", "Who is late", _blame(result["blame"])))
+    if result["groups"]:
+        found.append(Section("Groups of ranks", "Groups", _groups(result["groups"])))
     if result["collectives"]:
         found.append(Section("Collectives", "Collectives", _operations(result["collectives"])))
     return found
@@ -128,6 +130,30 @@ def _blame(blame: Sequence[Mapping[str, Any]]) -> View:
             "where": [row["where"] for row in blame]}  # fmt: skip
     caption = "What the others waited for a rank: ms a step, added up over ranks"
     return View("blame", caption, columns, rows, keys=keys, groups=("rank", "where"), start="rank")
+
+
+def _groups(groups: Sequence[Mapping[str, Any]]) -> View:
+    heads = ("time", "waiting", "transfer")
+    columns = [ViewColumn("ranks"), *(ViewColumn(head, True, _MS) for head in heads), ViewColumn("hidden", True)]
+    columns += [
+        ViewColumn("count", True, "count"),
+        ViewColumn("on the bus", True),
+        ViewColumn("slower", True),
+        ViewColumn("operations"),
+    ]
+    rows = []
+    for row in groups:
+        hidden = row["hidden_ns"] / row["time_ns"] if row["time_ns"] else 0.0
+        rows.append(
+            [
+                text_cell(ranks.group(row)), *(_time(row[f"{name}_ns"]) for name in ("time", "wait", "transfer")),
+                ViewCell(f"{hidden:.0%}", hidden), ViewCell(units.count(row["count"]), row["count"]),
+                ViewCell(ranks.rate(row["bus_gb_s"]), row["bus_gb_s"]), ViewCell(ranks.slower(row), row["slower"]),
+                text_cell(", ".join(row["operations"])),
+            ]
+        )  # fmt: skip
+    caption = "Groups of ranks: ms added up over their ranks, a step; hidden is what they compute beside; slower than like groups"
+    return View("groups", caption, columns, rows)
 
 
 def _operations(operations: Sequence[Mapping[str, Any]]) -> View:

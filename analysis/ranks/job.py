@@ -13,6 +13,7 @@ import pandas as pd
 from kernelscope.analysis.ranks import over_time, point_to_point, replay, waiting
 from kernelscope.analysis.ranks.captures import recordings
 from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, by_messages, clocks
+from kernelscope.analysis.ranks.groups import groups
 from kernelscope.analysis.ranks.matching import matched_in_groups
 from kernelscope.analysis.ranks.messages import bandwidths
 from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, OTHER, TRANSFER, UNMATCHED, WAITING
@@ -40,12 +41,12 @@ def job(
     offset_ns of its clock); world (how many ranks the captures say there are; None unknown); step_ns (of the slowest rank),
     parts (JOB_PARTS added up over ranks, ns per step); collectives (operation, bytes, members, count, and added up over ranks per
     step: wait_ns, transfer_ns, exposed_wait_ns; single_ns, the median transfer of one, with algorithm_gb_s and bus_gb_s, see
-    ranks.messages); blame (rank, operation, cause, where, name, count, ns: what others waited for it in a step;
-    rank is None where two came within the clocks' uncertainty); partial (whether more ranks are missing than are there, so that
-    whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction, impossible);
-    what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each step); matched, unmatched (collectives of
-    all ranks and messages of two, and those of single ranks that not all have); messages (how many of matched are);
-    notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
+    ranks.messages); groups (see ranks.groups); blame (rank, operation, cause, where, name, count, ns: what others waited for it
+    in a step; rank is None where two came within the clocks' uncertainty); partial (whether more ranks are missing than are
+    there, so that whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction,
+    impossible); what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each step); matched, unmatched
+    (collectives of all ranks and messages of two, and those of single ranks that not all have); messages (how many of matched
+    are); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
     """
     with temporary.folder() as parts:
         if folder is not None:
@@ -74,6 +75,7 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
         "step_ns": max(one.step_ns for one in ranks),
         "parts": {name: sum(row[name] for row in rows) for name in JOB_PARTS},
         "collectives": _collectives(places, ranks, found, wait_ns, exposed, steps),
+        "groups": groups(places, ranks, found, wait_ns, steps),
         "blame": _blame(blame, ranks, steps),
         "partial": _missing(ranks) > len(ranks),
         "clocks": {

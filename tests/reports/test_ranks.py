@@ -42,7 +42,7 @@ def job():
                         {"name": "no transfer", "step_ns": 5_990_000, "saved_ns": 10_000}],
         },
         "clocks": {"uncertainty_ns": 1500, "apart_ns": 4000, "impossible": 0}, "matched": 8,
-        "messages": 0, "unmatched": 0, "notes": ["a note"],
+        "messages": 0, "groups": [], "unmatched": 0, "notes": ["a note"],
         "caused": [{"rank": 0, "step": step, "ns": 2_500_000} for step in range(4)],
     }  # fmt: skip
 

@@ -1,12 +1,15 @@
 """Groups of ranks with collectives of their own: a real job whose kernels are given groups, as newer traces have them."""
 
+import copy
 import gzip
 import json
 
 import pytest
 
+from kernelscope.analysis.ranks.groups import SLOW
 from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.ranks.parts import JOB_PARTS, WAITING
+from kernelscope.reports.ranks import answer
 from tests.places import corpus
 
 SHIFTS_US = (0, 40_000, -25_000, 100, 7_000, -90_000, 3, 55_000)
@@ -70,6 +73,33 @@ def test_ranks_wait_for_those_of_their_group(captures, tmp_path, group_of):
     assert sizes == ({(2000, 4)} if group_of is halves else {(2000, 4), (2000, 2)})
     changes = [row["name"] for row in result["what_if"]["changes"]]
     assert changes == [] or changes[-2:] == ["balanced work", "no transfer"]
+
+
+def pairs(rank, number):
+    return [rank - rank % 2, rank - rank % 2 + 1]
+
+
+@pytest.mark.parametrize("slow", [None, 4])
+def test_a_group_whose_transfers_take_longer_is_named(captures, tmp_path, slow):
+    """Ranks 4 and 5 begin each collective 1.5 ms earlier and end it as before: what takes 0.6 ms elsewhere takes 2.1."""
+    made = copy.deepcopy(captures)
+    for rank in () if slow is None else pairs(slow, 0):
+        for event in filter(talks, made[rank]["traceEvents"]):
+            event["ts"] -= 1500
+            event["dur"] += 1500
+    result = job(written(tmp_path, made, pairs), workers=2)
+    rows = {row["group"]: row for row in result["groups"]}
+    assert set(rows) == {"0, 1", "2, 3", "4, 5", "6, 7"}
+    assert [rows["4, 5"]["ranks"], rows["4, 5"]["operations"], rows["4, 5"]["count"]] == [[4, 5], ["all-reduce"], 84]
+    for number, row in enumerate(rows[name] for name in sorted(rows)):
+        whole = sum(
+            1000 * event["dur"] for rank in (2 * number, 2 * number + 1) for event in filter(talks, made[rank]["traceEvents"])
+        )
+        assert row["time_ns"] == pytest.approx(whole, rel=1e-6)
+        assert row["wait_ns"] + row["transfer_ns"] == row["time_ns"]
+    named = {name for name, row in rows.items() if (row["slower"] or 0) >= SLOW}
+    assert named == (set() if slow is None else {"4, 5"})
+    assert ("Transfers take longer than in like groups between ranks 4, 5" in answer(result)) is (slow is not None)
 
 
 def test_clocks_of_groups_come_together_by_the_ranks_they_share(captures, tmp_path):
