@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelscope.reports import explanation, units
 from kernelscope.reports.explanation import RankedCause, Result, Scale
-from kernelscope.reports.sections import MOST, View, ViewCell, ViewColumn, keys_of, text_cell
+from kernelscope.reports.sections import MOST, WRITTEN, View, ViewCell, ViewColumn, keys_of, text_cell
 from kernelscope.reports.text import SENTENCE, printable
 
 FIRST = 3  # causes on the first screen
@@ -177,10 +177,17 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     anchors += ([""] if rest else []) + [anchor(key, explanation.INSTRUMENTATION)]
     of_recording = dict.fromkeys(_GROUPS, explanation.INSTRUMENTATION)
     keys = keys_of([*shown, *([{}] if rest else []), of_recording], _GROUPS)
+    ends = zip([result["wall_delta_ns"], *steps], _TIMES, strict=True)
+    left = [None if end is None else end - _column(shown[:WRITTEN], name) for end, name in ends]
+    further = _sums(f"({len(body) - WRITTEN} more)", left, scale)
     told = [place for place in range(len(columns)) if any(row[place].text not in _EMPTY for row in body)]
-    columns, total = [columns[place] for place in told], [total[place] for place in told]
+    columns = [columns[place] for place in told]
+    total, further = ([row[place] for place in told] for row in (total, further))
     body = [[row[place] for place in told] for row in body]
-    return View(f"{key}-account", caption, columns, body, total, anchors=anchors, keys=keys, groups=_GROUPS)
+    return View(
+        f"{key}-account", caption, columns, body, total, anchors=anchors, keys=keys, groups=_GROUPS,
+        further=further if len(body) > WRITTEN else [],
+    )  # fmt: skip
 
 
 def _finer(scale: Scale) -> Scale:

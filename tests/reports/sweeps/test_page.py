@@ -28,7 +28,7 @@ def written(thesis, tmp_path_factory):
 def test_it_is_one_file_that_asks_for_nothing(written, parse):
     text, _ = written
     found = parse(text)
-    assert found.tags.count("script") == 2, "the library of tables, and what is ours"
+    assert found.tags.count("script") == 5, "two libraries of tables, and what is ours"
     assert {"img", "iframe", "object", "embed", "link"} - set(found.tags) >= {"img", "iframe", "object", "embed"}
     assert all(value.startswith(("#", "data:")) for _, name, value in found.attributes if name in ("src", "href"))
     identifiers = [value for _, name, value in found.attributes if name == "id"]
