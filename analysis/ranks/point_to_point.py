@@ -59,8 +59,10 @@ def _around(trace: Trace, rows: pd.DataFrame) -> tuple[pd.DataFrame, Int]:
 
 
 def _of_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return way and peer as the operators say in which the rows begin."""
+    """Return way and peer as the operators say in which the rows begin; nothing where several groups number their ranks."""
     result = pd.DataFrame({"way": pd.NA, "peer": pd.NA}, index=rows.index, dtype="string")
+    if int((trace.info.get("distributed") or {}).get("pg_count") or 1) > 1:
+        return result
     operators, row = _around(trace, rows)
     inside = row >= 0
     mine = operators.iloc[row[inside]]

@@ -340,8 +340,8 @@ def _info(scan: Scan, work: kineto_devices.DeviceTables, unavailable: dict[str, 
 
 
 def _distributed(result: Any) -> dict[str, Any]:
-    """Return rank, world size and backend as far as they are known."""
+    """Return rank, world size, backend and how many groups of ranks there are, as far as they are known."""
     if not isinstance(result, dict):
         return {}
-    kinds = {"rank": int, "world_size": int, "backend": str, "nccl_version": str}
+    kinds = {"rank": int, "world_size": int, "backend": str, "nccl_version": str, "pg_count": int}
     return {name: result[name] for name, kind in kinds.items() if isinstance(result.get(name), kind)}
