@@ -15,6 +15,7 @@ from kernelscope.analysis.explain.causes import (
     execution,
     input_pipeline,
     launches,
+    memory,
     precision,
     python,
     synchronisation,
@@ -62,6 +63,7 @@ _ONE = {
     "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }  # fmt: skip
+_BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}  # threads stay on their cores, and near the memory of those
 _BULK = {"MXNET_EXEC_BULK_EXEC_TRAIN": "1", "MXNET_EXEC_BULK_EXEC_INFERENCE": "1", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "15"}
 _TORCH, _TF, _MX, _JAX = (PYTORCH,), (TENSORFLOW,), (MXNET,), (JAX,)
 _EAGER = ("dispatch", "host-bound", "python", "small kernels", execution.CAUSE, python.CAUSE, launches.CAUSE)
@@ -73,6 +75,7 @@ _PRECISION = ("mixed precision", "tensor cores", precision.CAUSE)
 _DOUBLE = ("double precision", precision.CAUSE)
 _THREADS = ("threads", threads.CAUSE, threads.IDLE_CAUSE)
 _ONEDNN = ("oneDNN", "library switched off")
+_ALLOCATING = ("allocator", memory.ALLOCATOR)
 _SILENT = ("python", "host-bound", python.CAUSE)
 
 INTERVENTIONS = (
@@ -102,6 +105,11 @@ INTERVENTIONS = (
                  ("pytorch:tf32",), results="products are computed in TF32"),
     Intervention("cudnn-benchmark", _TORCH, ("convolution algorithm",), "torch.backends.cudnn.benchmark = True",
                  ("pytorch:cudnn benchmark",)),
+    Intervention("pinned-batches", _TORCH, ("copies",), "DataLoader(..., pin_memory=True)", ("pytorch:pinned batches",)),
+    Intervention("gradients-let-go", _TORCH, ("zeroed gradients",), "optimizer.zero_grad(set_to_none=True)",
+                 ("pytorch:gradients let go",)),
+    Intervention("expandable-memory", _TORCH, _ALLOCATING, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                 variables={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     Intervention("one-batch", _TORCH, (*_INPUT, "loop over samples"), "", ("pytorch:one batch",),
                  results="every step gets the same batch", bound=True),
     Intervention("silent", _TORCH, _SILENT, "", ("pytorch:silent",), bound=True),
@@ -114,6 +122,10 @@ INTERVENTIONS = (
                  ("tensorflow:compiled", "keras:compiled")),
     Intervention("parallel-input", _TF, _INPUT, "dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(1)",
                  ("tensorflow:parallel input",)),
+    Intervention("cached-input", _TF, _INPUT, "dataset.batch(n).cache()", ("tensorflow:cached input",),
+                 results="every epoch has the same batches"),
+    Intervention("asynchronous-memory", _TF, _ALLOCATING, "TF_GPU_ALLOCATOR=cuda_malloc_async",
+                 variables={"TF_GPU_ALLOCATOR": "cuda_malloc_async"}),
     Intervention("one-batch", _TF, _INPUT, "", ("tensorflow:one batch",), results="every step gets the same batch", bound=True),
     Intervention("onednn-on", _TF, _ONEDNN, "TF_ENABLE_ONEDNN_OPTS=1", variables={"TF_ENABLE_ONEDNN_OPTS": "1"}),
     Intervention("hybridized", _MX, (*_FUSION, *_EAGER), "net.hybridize(static_alloc=True, static_shape=True)",
@@ -128,6 +140,11 @@ INTERVENTIONS = (
                  ("jax:donated",)),
     Intervention("no-tracing", (CNTK,), _DEBUGGING, "leave set_computation_network_trace_level and set_checked_mode out",
                  ("cntk:untraced",)),
+    Intervention("bound-threads", (), _THREADS, " ".join(f"{name}={value}" for name, value in _BOUND.items()), variables=_BOUND),
+    Intervention("all-instructions", (), ("older instruction set",), "leave ONEDNN_MAX_CPU_ISA out",
+                 variables={"ONEDNN_MAX_CPU_ISA": "DEFAULT", "DNNL_MAX_CPU_ISA": "DEFAULT"}),
+    Intervention("asynchronous-launches", (), _DEBUGGING, "leave CUDA_LAUNCH_BLOCKING out",
+                 variables={"CUDA_LAUNCH_BLOCKING": "0"}, word="cuda_launch_blocking"),
     Intervention("one-thread", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _ONE.items()), variables=_ONE),
     Intervention("kept-heap", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _HEAP.items()), variables=_HEAP),
     Intervention("sleeping-threads", (), (GENERAL,), "OMP_WAIT_POLICY=passive", variables={"OMP_WAIT_POLICY": "passive"}),

@@ -23,7 +23,7 @@ CORES = len(os.sched_getaffinity(0))
 PLAIN = {
     "met": [], "last channels": False, "fused": None, "foreach": None, "type": "torch.float32", "checked": True,
     "forward passes": 2, "deterministic": True, "threads": 1, "onednn": False, "double": ["torch.float64"] * 2,
-    "batches": [0.0, 2.0],
+    "gradients": True, "batches": [0.0, 2.0],
 }  # fmt: skip
 
 
@@ -68,11 +68,12 @@ def test_without_a_change_the_program_is_as_it_is(changed: Run) -> None:
 @pytest.mark.slow
 def test_each_change_does_what_it_says_and_is_noted(changed: Run) -> None:
     """Alone shows the changes in PyTorch itself, in two runs as some exclude each other."""
-    named = ("channels last", "fused optimizer", "no checks", "not deterministic", "no checkpoints", "all cores", "onednn")
+    named = ("channels last", "fused optimizer", "no checks", "not deterministic", "no checkpoints", "all cores", "onednn",
+             "gradients let go")  # fmt: skip
     found = changed(*named)
     noted = found.pop("met")
     expected: dict[str, Any] = {"last channels": True, "fused": True, "checked": False, "forward passes": 1}
-    expected.update(deterministic=False, threads=CORES, onednn=True)
+    expected.update(deterministic=False, threads=CORES, onednn=True, gradients=False)
     assert found == {key: expected.get(key, value) for key, value in PLAIN.items() if key != "met"}
     assert {name for name, _ in noted} == set(named)
     other = changed("bfloat16", "foreach optimizer", "one batch", "single precision", "values")

@@ -14,6 +14,7 @@ from kernelscope.analysis.advise.subject import Subject
 _MANY = 20  # kernels a step
 _FUSED = re.compile(r"(?i)multi_tensor|_foreach_|_fused_|FusedOptimizer|fused_?adam|multi_\w*_update|multi_tensor_apply")
 
+_ZEROING = ("aten::zero_", "aten::_foreach_zero_", "aten::fill_")
 _STEP = r"^Optimizer\.step#(\w+)\.step$"  # the range that PyTorch's optimizers open
 _FUSABLE = ("Adagrad", "Adam", "AdamW", "SGD")
 
@@ -57,6 +58,27 @@ def many_kernels(subject: Subject) -> list[Advice]:
     ]
 
 
+def zeroed(subject: Subject) -> list[Advice]:
+    """Gradients are filled with zeros before each backward pass, which adds to them then."""
+    rows = subject.rows[(subject.rows["phase"] == "optimizer").fillna(False).to_numpy(bool)]
+    rows = rows[rows["operator"].isin(_ZEROING).to_numpy(bool)]
+    ns = words.time_of(rows)
+    if rows.empty or subject.framework != "pytorch":
+        return []
+    return [
+        Advice(
+            "zeroed gradients",
+            "gradients are filled with zeros in each step",
+            ns,
+            "all of it: a gradient that is dropped is written, and not added to, by the backward pass",
+            [f"Filling them takes {words.share(subject, ns)} {subject.per}."],
+            "optimizer.zero_grad(set_to_none=True), which is the default since PyTorch 2.0",
+            "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
+            words.ids(rows),
+        )
+    ]
+
+
 def _of_class(subject: Subject) -> dict[str, str]:
     """Return the remedy of the optimizer that the recording names; nothing where it names none, or several."""
     names = pd.concat([pd.Series(table["name"].unique()) for table in (subject.trace.ranges, subject.trace.operators)])
@@ -68,4 +90,4 @@ def _of_class(subject: Subject) -> dict[str, str]:
     return {"pytorch": f"torch.optim.{name}(..., {option}), where it is PyTorch's own; zero_grad(set_to_none=True)"}
 
 
-RULES: tuple[Rule, ...] = (many_kernels,)
+RULES: tuple[Rule, ...] = (many_kernels, zeroed)

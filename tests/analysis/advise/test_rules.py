@@ -273,6 +273,15 @@ def test_a_softmax_between_dense_layers_is_no_attention():
     assert "attention" not in topics(advised(*[one for _ in range(4) for one in _attention("aten::addmm")]))
 
 
+def test_gradients_that_are_filled_with_zeros():
+    zeros = [Kernel(f"fill_{number}", 200, "elementwise", phase="optimizer", operator="aten::zero_") for number in range(5)]
+    found = topics(advised(*TUNED, *zeros))
+    assert found["zeroed gradients"] == pytest.approx(5 * 200 / 1000, rel=0.01)
+    assert "zeroed gradients" not in topics(
+        advised(*TUNED, Kernel("fill", 1000, "elementwise", phase="forward", operator="aten::zero_"))
+    )
+
+
 def test_an_optimizer_kernel_by_kernel():
     small = {"kind": "optimizer", "phase": "optimizer", "grid": "512,1,1"}
     update = [Kernel(name, 20, **small) for name in ("mul", "add", "sqrt", "addcdiv") for _ in range(25)]

@@ -42,6 +42,7 @@ with contextlib.redirect_stderr(io.StringIO()), torch.autograd.detect_anomaly(ch
     scores = model(batches[-1][0])
     torch.nn.functional.cross_entropy(scores.float(), batches[-1][1]).backward()
     optimizer.step()
+optimizer.zero_grad(set_to_none=False)
 print(
     json.dumps(
         {
@@ -56,6 +57,7 @@ print(
             "threads": torch.get_num_threads(),
             "onednn": torch.backends.mkldnn.enabled,
             "double": [str(torch.ones(1).double().dtype), str(torch.nn.Linear(1, 1).to(torch.float64).weight.dtype)],
+            "gradients": model.conv.weight.grad is not None,
             "batches": [float(x[0, 0, 0, 0]) for x, _ in batches],
         }
     )

@@ -247,6 +247,37 @@ def workers(torch: Any, patches: Patches, seen: Seen) -> None:
     patches.wrap(data.DataLoader, "__init__", make)
 
 
+def pinned_batches(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Let loaders hand out batches in pinned memory, from which a GPU copies without a detour."""
+    import torch.utils.data as data  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def init(self: Any, *arguments: Any, **named: Any) -> None:
+            if torch.cuda.is_available() and not named.get("pin_memory"):
+                named["pin_memory"] = True
+                seen("DataLoader")
+            original(self, *arguments, **named)
+
+        return init
+
+    patches.wrap(data.DataLoader, "__init__", make)
+
+
+def gradients_let_go(torch: Any, patches: Patches, seen: Seen) -> None:
+    """Let zero_grad drop gradients in place of filling them with zeros."""
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def zero_grad(self: Any, set_to_none: bool = True) -> None:
+            if not set_to_none:
+                seen("%s.zero_grad" % type(self).__name__)
+            original(self, True)
+
+        return zero_grad
+
+    for owner in (torch.optim.Optimizer, torch.nn.Module):
+        patches.wrap(owner, "zero_grad", make)
+
+
 def one_batch(torch: Any, patches: Patches, seen: Seen) -> None:
     """Hand out a loader's first batch again and again: what is left of a step without loading."""
     import torch.utils.data as data  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -308,6 +339,8 @@ CHANGES = {
     "all cores": all_cores,
     "onednn": onednn,
     "workers": workers,
+    "pinned batches": pinned_batches,
+    "gradients let go": gradients_let_go,
     "one batch": one_batch,
     "values": values,
 }

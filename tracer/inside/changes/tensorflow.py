@@ -59,6 +59,19 @@ def parallel_input(tensorflow: Any, patches: Patches, seen: Seen) -> None:
     patches.wrap(tensorflow.data.Dataset, "batch", batching)
 
 
+def cached_input(tensorflow: Any, patches: Patches, seen: Seen) -> None:
+    """Keep batches in memory once they are made."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def batched(self: Any, *arguments: Any, **named: Any) -> Any:
+            seen("Dataset.batch")
+            return original(self, *arguments, **named).cache()
+
+        return batched
+
+    patches.wrap(tensorflow.data.Dataset, "batch", make)
+
+
 def one_batch(tensorflow: Any, patches: Patches, seen: Seen) -> None:
     """Hand out a data set's first batch again and again: what is left of a step without loading."""
 
@@ -96,6 +109,7 @@ def _number(tensorflow: Any, leaf: Any) -> bool:
 CHANGES = {
     "graphs": graphs,
     "compiled": compiled,
+    "cached input": cached_input,
     "parallel input": parallel_input,
     "one batch": one_batch,
     "values": values,
