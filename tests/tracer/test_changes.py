@@ -113,8 +113,11 @@ def test_changes_of_jax(staged: str) -> None:
 def test_changes_of_tensorflow_and_keras(staged: str) -> None:
     """Alone shows the changes in Keras itself, and that losses are noted of `fit` and of functions."""
     run = _running("tensorflow", "changed_tensorflow.py", staged)
-    assert run() == {"met": [], "eager": True, "compiled": False, "total": 5.0, "type": "float64"}
-    changed = run("keras:compiled", "keras:single precision", "keras:values", "tensorflow:values")
+    epochs = [[[0, 1], [2, 3]]] * 2
+    plain = {"met": [], "eager": True, "compiled": False, "total": 5.0, "type": "float64", "made": 8, "epochs": epochs}
+    assert run() == plain
+    changed = run("keras:compiled", "keras:single precision", "keras:values", "tensorflow:values", "tensorflow:cached input")
+    assert (changed["made"], changed["epochs"]) == (4, epochs)
     assert changed["type"] == "float32"
     assert changed["compiled"]
     assert not changed["eager"]

@@ -25,7 +25,19 @@ def squared(value):
     return tf.reduce_sum(value * value)
 
 
+made = []  # samples
+
+
+def sample(number):
+    """Note that a sample is made."""
+    made.append(int(number))
+    return number
+
+
+data = tf.data.Dataset.range(4).map(lambda n: tf.py_function(sample, [n], tf.int64)).batch(2)
+epochs = [[batch.numpy().tolist() for batch in data] for _ in range(2)]
 total = float(squared(tf.constant([1.0, 2.0])))
 keras.backend.set_floatx("float64")
 found = {"eager": bool(model.run_eagerly), "compiled": bool(model.jit_compile), "total": total, "type": keras.backend.floatx()}
+found.update(made=len(made), epochs=epochs)
 print(json.dumps({"met": met, **found}))
