@@ -6,6 +6,7 @@ import contextlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kernelscope.analysis.confirm import interventions
 from kernelscope.analysis.confirm.candidates import Candidate
 from kernelscope.analysis.confirm.result import UNCHANGED
 from kernelscope.analysis.confirm.runs import Run, read, restarts
+from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.outside import trials
 from kernelscope.tracer.outside.errors import ChildError
@@ -79,13 +81,19 @@ class Script(Program):
         """Run trials in turns, a process each."""
         options = ProfileOptions(mode=self.record["options"]["mode"])
         with contextlib.chdir(self.directory):
-            folders = trials.rounds(self.command, several, count, folder, options, _said)
+            folders = trials.rounds(self.command, [self._as_recorded(one) for one in several], count, folder, options, _said)
         return {name: [read(path) for path in mine] for name, mine in folders.items()}
 
     def whole(self, trial: Trial, folder: Path) -> Path:
         """Record all passes."""
         with contextlib.chdir(self.directory):
-            return trials.whole(self.command, trial, folder, ProfileOptions(mode=self.record["options"]["mode"]))
+            options = ProfileOptions(mode=self.record["options"]["mode"])
+            return trials.whole(self.command, self._as_recorded(trial), folder, options)
+
+    def _as_recorded(self, trial: Trial) -> Trial:
+        """Return the trial in the recording's own environment: what it set for speed is part of the program as it was."""
+        recorded = {name: value for name, value in self.record.get("variables", {}).items() if value != HIDDEN}
+        return replace(trial, variables={**recorded, **trial.variables})
 
     def seconds(self) -> float:
         """Return how long a run takes: one of the unchanged program, before the trials."""

@@ -32,21 +32,21 @@ def groups(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns:
     ranks computed beside). bus_gb_s: the median; slower: how many times as long transfers take as in the other groups that do
     the same, the largest of its kinds; null where too little is there to compare, or sizes are not known.
     """
-    if not len(places):
+    if not len(places) or (places >= 0).all():
         return []
     start, end = waiting.times(places, ranks)
     table = waiting.of_first(places, ranks, ["operation", "bytes", "members", "group"]).reset_index(drop=True)
     table["members"] = table["members"].fillna(pd.Series((places >= 0).sum(axis=1)))
     taking = pd.Series([" ".join(map(str, np.flatnonzero(row))) for row in places >= 0])
     table["group"] = table["group"].astype("string").fillna(taking.str.replace(" ", ", "))
+    if table["group"].nunique() < 2:
+        return []
     lasted = (end - start).filled(0)
     begun, over = (start - clocks.offsets_ns).max(axis=1), (end - clocks.offsets_ns).mean(axis=1)
     table = table.assign(
         taking=taking, time_ns=lasted.sum(axis=1), wait_ns=wait_ns.sum(axis=1), hidden_ns=_hidden(places, ranks, lasted),
         single_ns=np.maximum((over - begun).filled(0.0), 0.0),
     )  # fmt: skip
-    if table["group"].nunique() < 2:
-        return []
     table["bus_gb_s"] = bandwidths(table.rename(columns={"single_ns": "transfer_ns"}))["bus_gb_s"]
     slower = _slower(table, clocks.uncertainty_ns)
     rows = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -69,6 +70,24 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
     assert json.loads(again.stdout) == result, "what was tried is not tried again"
     verdicts = subprocess.run([*OURS, "confirm", "--verdicts", "--format", "json"], capture_output=True, text=True, check=True)
     assert {row["topic"] for row in json.loads(verdicts.stdout)["rows"]} == {"debugging mode"}
+
+
+@pytest.mark.slow
+def test_trials_run_in_the_environment_of_the_recording(recorded: Path, tmp_path: Path) -> None:
+    """Alone shows that a variable that made the recorded program slow is there in its trials, and that a change may set it."""
+    copied = tmp_path / "run"
+    shutil.copytree(recorded, copied, ignore=shutil.ignore_patterns("confirm"))
+    record = json.loads((copied / "run.json").read_text())
+    record["variables"] = {"ONEDNN_MAX_CPU_ISA": "SSE41"}
+    (copied / "run.json").write_text(json.dumps(record))
+    line = [*OURS, "confirm", "--only", "all-instructions", "--rounds", "3", str(copied)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    of = {
+        name: json.loads((copied / f"confirm/trials/{name}/1/run.json").read_text())["variables"]["ONEDNN_MAX_CPU_ISA"]
+        for name in ("unchanged", "all-instructions")
+    }
+    assert of == {"unchanged": "SSE41", "all-instructions": "DEFAULT"}
 
 
 @pytest.mark.slow
