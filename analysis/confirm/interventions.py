@@ -7,8 +7,11 @@ whether they help.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from ctypes.util import find_library
 from dataclasses import dataclass, field
+from functools import cache
 
 from kernelscope.analysis.explain.causes import (
     attention,
@@ -64,6 +67,8 @@ _ONE = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }  # fmt: skip
 _BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}  # threads stay on their cores, and near the memory of those
+_CORES = len(os.sched_getaffinity(0))
+_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 _BULK = {"MXNET_EXEC_BULK_EXEC_TRAIN": "1", "MXNET_EXEC_BULK_EXEC_INFERENCE": "1", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "15"}
 _TORCH, _TF, _MX, _JAX = (PYTORCH,), (TENSORFLOW,), (MXNET,), (JAX,)
 _EAGER = ("dispatch", "host-bound", "python", "small kernels", execution.CAUSE, python.CAUSE, launches.CAUSE)
@@ -132,6 +137,9 @@ INTERVENTIONS = (
                  ("mxnet:hybridized",)),
     Intervention("bulk-execution", _MX, _DEBUGGING, " ".join(f"{name}={value}" for name, value in _BULK.items()),
                  variables=_BULK),
+    Intervention("engine-threads", _MX, _THREADS, f"MXNET_CPU_WORKER_NTHREADS={_CORES}",
+                 variables={"MXNET_CPU_WORKER_NTHREADS": str(_CORES)}),
+    Intervention("hidden-communication", _JAX, ("communication",), f"XLA_FLAGS={_HIDING}", variables={"XLA_FLAGS": _HIDING}),
     Intervention("jit-on", _JAX, _EAGER, "leave jax.disable_jit out", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
     Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
     Intervention("single-precision", _JAX, _DOUBLE, "leave jax_enable_x64 out", ("jax:single precision",),
@@ -149,13 +157,26 @@ INTERVENTIONS = (
     Intervention("kept-heap", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _HEAP.items()), variables=_HEAP),
     Intervention("sleeping-threads", (), (GENERAL,), "OMP_WAIT_POLICY=passive", variables={"OMP_WAIT_POLICY": "passive"}),
 )  # fmt: skip
+# Allocators that take the C library's place: how they are called, and their libraries
+_HEAPS = {"jemalloc": "jemalloc", "tcmalloc": "tcmalloc_minimal", "mimalloc": "mimalloc"}
 # Does nothing: what is said of it shows how far verdicts can be trusted. It is tried when it is named
 NOTHING = Intervention("nothing", (), (), "KERNELSCOPE_NOTHING=1", variables={"KERNELSCOPE_NOTHING": "1"})
 
 
+@cache
+def heaps() -> tuple[Intervention, ...]:
+    """Return those that put another allocator in the place of the C library's: as many as are installed on this machine."""
+    found = {name: find_library(library) for name, library in _HEAPS.items()}
+    return tuple(
+        Intervention(name, (), (GENERAL,), f"LD_PRELOAD={file}", variables={"LD_PRELOAD": file})
+        for name, file in found.items() if file is not None
+    )  # fmt: skip
+
+
 def of_framework(framework: str) -> list[Intervention]:
     """Return those that a framework has. Keras has those of the framework that computes."""
-    return [one for one in (*INTERVENTIONS, NOTHING) if not one.frameworks or _family(framework) in one.frameworks]
+    every = (*INTERVENTIONS, *heaps(), NOTHING)
+    return [one for one in every if not one.frameworks or _family(framework) in one.frameworks]
 
 
 def noting(framework: str) -> tuple[str, ...]:
@@ -170,4 +191,4 @@ def _family(framework: str) -> str:
 
 def known() -> list[str]:
     """Return the names of all interventions."""
-    return list(dict.fromkeys(one.name for one in (*INTERVENTIONS, NOTHING)))
+    return list(dict.fromkeys(one.name for one in (*INTERVENTIONS, *heaps(), NOTHING)))

@@ -70,6 +70,23 @@ def test_of_an_explanation_what_makes_the_slower_side_slower_is_tried():
     assert candidates.of_explanation({"wall_delta_ns": 3 * MS, "findings": found})[1][0].topic == "input pipeline"
 
 
+def test_allocators_are_tried_where_they_are_installed(monkeypatch):
+    installed = {"jemalloc": "libjemalloc.so.2"}
+    monkeypatch.setattr(interventions, "find_library", installed.get)
+    interventions.heaps.cache_clear()
+    try:
+        [one] = interventions.heaps()
+        assert (one.name, one.keep, one.variables) == (
+            "jemalloc",
+            "LD_PRELOAD=libjemalloc.so.2",
+            {"LD_PRELOAD": "libjemalloc.so.2"},
+        )
+        assert "jemalloc" in interventions.known()
+        assert one in interventions.of_framework("mxnet")
+    finally:
+        interventions.heaps.cache_clear()
+
+
 @pytest.mark.parametrize("one", interventions.INTERVENTIONS, ids=lambda one: f"{one.name}-{'-'.join(one.frameworks)}")
 def test_every_change_can_be_made_and_kept(one):
     assert one.changes or one.variables
