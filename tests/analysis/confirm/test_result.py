@@ -22,6 +22,15 @@ AFTER = result.after(
 SETTINGS = ["one-thread", "kept-heap", "sleeping-threads"]
 
 
+@pytest.fixture(autouse=True)
+def no_other_allocator(monkeypatch):
+    """As on a machine that has the C library's only."""
+    monkeypatch.setattr(interventions, "find_library", lambda _: None)
+    interventions.heaps.cache_clear()
+    yield
+    interventions.heaps.cache_clear()
+
+
 def outcome(step_ns, reason="", met=("Adam",), values=(2.5, 2.4)):
     return Run(step_ns, reason, met, values, peak_bytes=1000)
 
