@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from ctypes.util import find_library
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 
 from kernelscope.analysis.explain.causes import (
     attention,
@@ -26,6 +27,8 @@ from kernelscope.analysis.explain.causes import (
 )
 
 PYTORCH, TENSORFLOW, MXNET, JAX, CNTK = "pytorch", "tensorflow", "mxnet", "jax", "cntk"
+ONE_NODE = "one-node"
+_NODES = Path("/sys/devices/system/node")  # of memory, of which machines with several sockets have several
 GENERAL = "settings"  # the topic of what is tried on every program
 # Changes that note losses or outputs, by which results are compared
 VALUES = {
@@ -149,6 +152,8 @@ INTERVENTIONS = (
     Intervention("no-tracing", (CNTK,), _DEBUGGING, "leave set_computation_network_trace_level and set_checked_mode out",
                  ("cntk:untraced",)),
     Intervention("bound-threads", (), _THREADS, " ".join(f"{name}={value}" for name, value in _BOUND.items()), variables=_BOUND),
+    Intervention(ONE_NODE, (), (GENERAL,), "numactl --cpunodebind=0 --membind=0",
+                 tuple(f"{family}:one node" for family in (PYTORCH, TENSORFLOW, MXNET, JAX, CNTK))),
     Intervention("all-instructions", (), ("older instruction set",), "leave ONEDNN_MAX_CPU_ISA out",
                  variables={"ONEDNN_MAX_CPU_ISA": "DEFAULT", "DNNL_MAX_CPU_ISA": "DEFAULT"}),
     Intervention("asynchronous-launches", (), _DEBUGGING, "leave CUDA_LAUNCH_BLOCKING out",
@@ -176,7 +181,9 @@ def heaps() -> tuple[Intervention, ...]:
 def of_framework(framework: str) -> list[Intervention]:
     """Return those that a framework has. Keras has those of the framework that computes."""
     every = (*INTERVENTIONS, *heaps(), NOTHING)
-    return [one for one in every if not one.frameworks or _family(framework) in one.frameworks]
+    several = len(list(_NODES.glob("node[0-9]*"))) > 1
+    mine = (one for one in every if not one.frameworks or _family(framework) in one.frameworks)
+    return [one for one in mine if several or one.name != ONE_NODE]
 
 
 def noting(framework: str) -> tuple[str, ...]:

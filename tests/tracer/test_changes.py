@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,25 @@ def test_of_other_frameworks_nothing_is_changed() -> None:
     changes.apply("torch", ["mxnet:hybridized", "keras:graphs"], patches, lambda name, what: pytest.fail(name))
     changes.apply("numpy", ["pytorch:compiled"], patches, lambda name, what: pytest.fail(name))
     assert patches._made == []
+
+
+def test_a_process_stays_on_the_larger_part_of_what_it_may_use(tmp_path: Path) -> None:
+    """In a process of its own, on a machine that is said to have two nodes."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        pytest.skip("one processor")
+    for node, text in enumerate((f"{allowed[0]}", f"{allowed[1]}-{allowed[-1]},4000-4003")):
+        (tmp_path / f"node{node}").mkdir()
+        (tmp_path / f"node{node}" / "cpulist").write_text(f"{text}\n")
+    child = (
+        "import json, os, sys; from kernelscope.tracer.inside.changes import calls; calls.NODES = sys.argv[1]; met = []; "
+        "calls.one_node(None, None, met.append); print(json.dumps([met, sorted(os.sched_getaffinity(0))]))"
+    )
+    line = [sys.executable, "-c", child, str(tmp_path / "node[0-9]*" / "cpulist")]
+    met, used = json.loads(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
+    assert met == ["affinity"]
+    assert used in (allowed[:1], allowed[1:])
+    assert len(used) == max(1, len(allowed) - 1)
 
 
 def test_every_change_is_used() -> None:

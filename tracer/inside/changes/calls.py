@@ -1,12 +1,16 @@
-"""What changes of several frameworks share: how many results are noted, which calls are of a whole model, and silence."""
+"""What changes of several frameworks share: results that are noted, which calls are of a whole model, silence, and a place."""
 
 import builtins
+import glob
+import io
 import logging
+import os
 import threading
-from typing import Any, Callable
+from typing import Any, Callable, Set
 
 from kernelscope.tracer.inside.profiling.patches import Patches
 
+NODES = "/sys/devices/system/node/node[0-9]*/cpulist"
 VALUES = 5  # losses, or outputs, that are noted
 
 
@@ -37,3 +41,26 @@ def silent(_: Any, patches: Patches, seen: Callable[[str], None]) -> None:
 
     patches.wrap(builtins, "print", nothing("print"))
     patches.wrap(logging.Logger, "handle", nothing("logging"))
+
+
+def one_node(_: Any, patches: Patches, seen: Callable[[str], None]) -> None:
+    """Keep the process on the processors of one NUMA node, near its memory: the node that has most of those it may use."""
+    nodes = []
+    for path in glob.glob(NODES):
+        with io.open(path, encoding="ascii") as file:
+            nodes.append(_processors(file.read()) & os.sched_getaffinity(0))
+    nodes = [node for node in nodes if node]
+    if len(nodes) > 1:
+        largest = max(nodes, key=len)
+        os.sched_setaffinity(0, largest)
+        seen("affinity")
+
+
+def _processors(text: str) -> Set[int]:
+    """Return the numbers in a list as the kernel writes it: 0-3,8."""
+    found: Set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            found.update(range(int(first), int(last or first) + 1))
+    return found

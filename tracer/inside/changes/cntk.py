@@ -2,6 +2,7 @@
 
 from typing import Any, Callable
 
+from kernelscope.tracer.inside.changes.calls import one_node
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -25,4 +26,4 @@ def untraced(cntk: Any, patches: Patches, seen: Seen) -> None:
         patches.wrap(cntk.debugging, name, kept(name, off))
 
 
-CHANGES = {"untraced": untraced}
+CHANGES = {"one node": one_node, "untraced": untraced}

@@ -3,7 +3,7 @@
 import functools
 from typing import Any, Callable, Dict, List, Sequence
 
-from kernelscope.tracer.inside.changes.calls import VALUES
+from kernelscope.tracer.inside.changes.calls import VALUES, one_node
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -181,6 +181,7 @@ def _number(jax: Any, leaf: Any) -> bool:
 
 
 CHANGES = {
+    "one node": one_node,
     "compiled": compiled,
     "compiled gradients": compiled_gradients,
     "donated": donated,

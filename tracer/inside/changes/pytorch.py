@@ -3,7 +3,7 @@
 import os
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost, silent
+from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost, one_node, silent
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -322,6 +322,7 @@ def values(torch: Any, patches: Patches, seen: Seen) -> None:
 
 
 CHANGES = {
+    "one node": one_node,
     "channels last": channels_last,
     "fused optimizer": fused_optimizer,
     "foreach optimizer": foreach_optimizer,

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost
+from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost, one_node
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -107,6 +107,7 @@ def _number(tensorflow: Any, leaf: Any) -> bool:
 
 
 CHANGES = {
+    "one node": one_node,
     "graphs": graphs,
     "compiled": compiled,
     "cached input": cached_input,
