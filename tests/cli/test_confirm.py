@@ -15,8 +15,11 @@ from pathlib import Path
 import pytest
 
 from kernelscope.cli.main import main
+from kernelscope.cli.trying import Script
+from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
+from kernelscope.tracer.outside.trials import Trial
 
 SCRIPT = Path(__file__).parents[1] / "tracer" / "children" / "slow_torch.py"
 OURS = (sys.executable, "-m", "kernelscope.cli.main")
@@ -72,7 +75,15 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
     assert {row["topic"] for row in json.loads(verdicts.stdout)["rows"]} == {"debugging mode"}
 
 
+def test_a_recording_s_variables_are_the_trials_own_but_for_what_a_change_sets(tmp_path: Path) -> None:
+    record = {"variables": {"ONEDNN_MAX_CPU_ISA": "SSE41", "OMP_NUM_THREADS": "1", "TOKEN": HIDDEN}}
+    program = Script(3, tmp_path, record, tmp_path, ["python", "train.py"])
+    trial = program._as_recorded(Trial("all-instructions", (), {"ONEDNN_MAX_CPU_ISA": "DEFAULT"}))
+    assert trial.variables == {"ONEDNN_MAX_CPU_ISA": "DEFAULT", "OMP_NUM_THREADS": "1"}
+
+
 @pytest.mark.slow
+@pytest.mark.long
 def test_trials_run_in_the_environment_of_the_recording(recorded: Path, tmp_path: Path) -> None:
     """Alone shows that a variable that made the recorded program slow is there in its trials, and that a change may set it."""
     copied = tmp_path / "run"

@@ -13,7 +13,7 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "licences.md"
 HEAD = """# Licences
 
-kernelscope itself is under the {own} licence. These are the packages that are installed with it, because it or another of them
+The project itself is under the {own} licence. These are the packages that are installed with it, because it or another of them
 needs them, and the libraries that its pages hold, as they say themselves (`make licences` writes this page).
 
 | package | licence | needed by |
