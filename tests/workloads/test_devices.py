@@ -148,7 +148,7 @@ def test_several_devices_from_start_to_end(tmp_path):
 
 
 def _is_a_job_of_two(run):
-    """Both ranks have recorded the five steps, and each of their collectives is counted, matched or not; so are those in the files."""
+    """Both ranks have recorded the five steps, and all of their collectives are counted, matched or not, as in the files."""
     told = job(run.ranks())
     for path in run.ranks():
         names = Counter(event.get("name") for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"])
