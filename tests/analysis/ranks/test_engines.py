@@ -56,6 +56,7 @@ def test_any_engine_and_order_gives_the_same_bytes(cluster, tmp_path):
     assert [name for name, _ in made[0]] == [name for name, _ in made[1]]
 
 
+@pytest.mark.long
 def test_the_environment_names_the_cluster(cluster, monkeypatch, tmp_path):
     monkeypatch.setenv(engines.ADDRESS, cluster.scheduler_address)
     assert said(captures(), folder=tmp_path / "kept") == said(captures(), workers=1, scheduler=cluster.scheduler_address)
