@@ -8,13 +8,10 @@ from kernelscope.analysis.accounting.cell_labels import NO_LAYER
 from kernelscope.analysis.accounting.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 from kernelscope.analysis.explain import again, noise, program
 from kernelscope.analysis.explain.model import Case, Side
-from kernelscope.analysis.recordings.core_use import FOREIGN_CORES
 
 LEAST_COVERAGE = 0.8
 # Two runs of one program differ by as much, in where its memory lies: no interval over a few restarts shows it reliably
 SMALLEST_DIFFERENCE = 0.015  # of the faster side's step
-# Times the faster side's: by so much no step differs because of a load that both sides were recorded beside
-_BEYOND_LOAD, _BEYOND_LOAD_PROCESSOR = 2.0, 1.5
 
 
 def coverage(side: Side) -> float:
@@ -34,28 +31,13 @@ def _recorded_once(case: Case) -> tuple[str, str] | None:
             f"if the difference matters, {again.of_sides(case.a, case.b, case.account.restarts)}",
         )
     busy = {side.name: cores for side in (case.a, case.b) if (cores := noise.busy(side)) is not None}
-    if not busy or beyond_load(case):
+    if not busy:
         return None
     return (
         f"other processes kept {' and '.join(f'{cores:.1f}' for cores in busy.values())} cores busy while {' and '.join(busy)} "
         f"{'was' if len(busy) == 1 else 'were'} recorded, which makes any step longer",
         f"record {'it' if len(busy) == 1 else 'both'} again when the machine is idle",
     )
-
-
-def beyond_load(case: Case) -> bool:
-    """Return whether one side's step takes so much longer, in processor time too, that others' load is not why.
-
-    The slower side was recorded beside about as much of it as the faster one, or less.
-    """
-    wall, used = case.account.wall, case.account.processor
-    slow, fast = (case.b, case.a) if wall.delta_ns > 0 else (case.a, case.b)
-    if used is None or slow.foreign_cores is None or fast.foreign_cores is None:
-        return False
-    alike = slow.foreign_cores - fast.foreign_cores < FOREIGN_CORES
-    times = [(each.a_ns, each.b_ns) if slow is case.b else (each.b_ns, each.a_ns) for each in (wall, used)]
-    longer = [much > least * quick for (quick, much), least in zip(times, (_BEYOND_LOAD, _BEYOND_LOAD_PROCESSOR), strict=True)]
-    return alike and all(longer) and bool(wall.significant and used.significant)
 
 
 def _only_waiting(case: Case) -> tuple[str, str] | None:

@@ -46,8 +46,7 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
         result = claims.settle(case, suspicions)
     restless = noise.restless(case.a, case.b, account.restarts)
     findings = [claims.as_dict(finding, account) for finding in result]
-    busy = account.floor and any(noise.busy(side) is not None for side in (case.a, case.b))
-    if restless is not None or busy or unmatched(case) > MOST_UNMATCHED:
+    if restless is not None or unmatched(case) > MOST_UNMATCHED:
         findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
     if account.wall.significant is False:  # processor time tells that something changed, and not what a step is longer by
         findings = [{**finding, "confidence": "low"} for finding in findings]

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.explain import abstention, changed_lines, noise, program, renames
-from kernelscope.analysis.explain.model import Case, Wall
+from kernelscope.analysis.explain.model import Case
 from kernelscope.analysis.recordings.run import Run
 from tests.analysis.explain.causes.conftest import case, side, steps
 
@@ -215,29 +215,6 @@ def test_a_busy_machine_is_said():
     why, _ = abstention.reason(pair(made("a"), made("b", changed, foreign=1.1)), False)
     assert "1.1 cores busy while b" in why
     assert noise.busy(made("b", foreign=0.5)) is None
-
-
-@pytest.mark.parametrize(
-    ("step_ns", "processor_ns", "loads", "named"),
-    [
-        (24, (18, 45), (1.0, 1.1), True),
-        (24, (18, 45), (1.4, 0.9), True),
-        (24, (18, 45), (0.0, 1.1), False),  # only the slower side had a load
-        (24, (18, 20), (1.0, 1.1), False),  # it waited, and did not compute more
-        (17, (18, 45), (1.0, 1.1), False),  # a load may do as much
-    ],
-)
-def test_what_a_load_cannot_be_the_reason_of_is_explained_beside_it(step_ns, processor_ns, loads, named):
-    changed = SCRIPT.replace("model(x)", "model(x * 2)")
-    a, b = made("a", foreign=loads[0]), made("b", changed, step_ns * 1_000_000, foreign=loads[1])
-    both = pair(a, b, [("conv", "forward", "convolution forward", 5_000_000, 5_000_000 + (step_ns - 10) * 1_000_000)])
-    both.account.wall = Wall(10_000_000, step_ns * 1_000_000, (1_000_000, 30_000_000))
-    first, second = (ns * 1_000_000 for ns in processor_ns)
-    both.account.processor = Wall(first, second, (second - first - 1_000_000, second - first + 1_000_000))
-    assert abstention.beyond_load(both) is named
-    if not named:
-        why, _ = abstention.reason(both, False)
-        assert "cores busy while" in why
 
 
 def test_restarts_need_no_floor():
