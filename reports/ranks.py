@@ -188,16 +188,20 @@ def group(row: Mapping[str, Any]) -> str:
     return str(row["group"]).replace(">", " to ")
 
 
+def hidden(row: Mapping[str, Any]) -> float:
+    """Return which part of a group's communication its ranks compute beside."""
+    return float(row["hidden_ns"] / row["time_ns"]) if row["time_ns"] else 0.0
+
+
 def slower(row: Mapping[str, Any]) -> str:
     """Return how many times as long a group's transfers take as those of like groups; "" where that is not known."""
     return "" if row["slower"] is None else f"{row['slower']:.2f}\u00d7"
 
 
 def _group(row: Mapping[str, Any]) -> dict[str, Any]:
-    hidden = row["hidden_ns"] / row["time_ns"] if row["time_ns"] else 0.0
     return {
         "ranks": group(row), "operations": ", ".join(row["operations"]), "time, ms": _ms(row["time_ns"]),
-        "waiting, ms": _ms(row["wait_ns"]), "transfer, ms": _ms(row["transfer_ns"]), "hidden": f"{hidden:.0%}",
+        "waiting, ms": _ms(row["wait_ns"]), "transfer, ms": _ms(row["transfer_ns"]), "hidden": f"{hidden(row):.0%}",
         "count": row["count"], "on the bus": rate(row["bus_gb_s"]), "slower": slower(row),
     }  # fmt: skip
 

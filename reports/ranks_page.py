@@ -143,7 +143,7 @@ def _groups(groups: Sequence[Mapping[str, Any]]) -> View:
     ]
     rows = []
     for row in groups:
-        hidden = row["hidden_ns"] / row["time_ns"] if row["time_ns"] else 0.0
+        hidden = ranks.hidden(row)
         rows.append(
             [
                 text_cell(ranks.group(row)), *(_time(row[f"{name}_ns"]) for name in ("time", "wait", "transfer")),

@@ -66,7 +66,7 @@ class View:
     row is of, by the names of keys and in the order of the rows, None where that means nothing: by these interactive parts find
     rows, and a reader groups them. groups: the keys to group by; start: the one that is chosen at first. ratios: whether the
     sums of a group are compared with the least of them. further: the row that stands for those after the first WRITTEN where no
-    script runs; without sums unless it is given.
+    script runs; without sums unless it is given (see `rest`).
     """
 
     key: str
@@ -85,13 +85,18 @@ class View:
 
     def __post_init__(self) -> None:
         """Refuse rows that do not fit the columns: numbers under the wrong heading are worse than none."""
-        if len(self.rows) > WRITTEN and not self.further:
-            blank = [ViewCell("")] * (len(self.columns) - 1)
-            object.__setattr__(self, "further", [ViewCell(f"({len(self.rows) - WRITTEN} more)"), *blank])
         if any(len(row) != len(self.columns) for row in [*self.rows, *filter(None, [self.total, self.further])]):
             raise ValueError(f"table {self.key}: a row has another number of cells than there are columns")
         if any(len(values) != len(self.rows) for values in self.keys.values()):
             raise ValueError(f"table {self.key}: not every row has its keys")
+
+    @property
+    def rest(self) -> list[ViewCell]:
+        """The row that stands for all but the first WRITTEN rows; empty where there are no others."""
+        left = len(self.rows) - WRITTEN
+        if left <= 0:
+            return []
+        return self.further or [ViewCell(f"({left} more)"), *[ViewCell("")] * (len(self.columns) - 1)]
 
     @property
     def grouped(self) -> list[str]:

@@ -64,14 +64,18 @@ class Intervention:
         return topic in self.topics and self.word in title.lower()
 
 
+def _setting(name: str, frameworks: tuple[str, ...], topics: tuple[str, ...], variables: Mapping[str, str]) -> Intervention:
+    """Return a change of environment variables, which setting them makes last."""
+    keep = " ".join(f"{variable}={value}" for variable, value in variables.items())
+    return Intervention(name, frameworks, topics, keep, variables=variables)
+
+
 _HEAP = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
 _ONE = {
     "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }  # fmt: skip
 _BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}  # threads stay on their cores, and near the memory of those
-_CORES = len(os.sched_getaffinity(0))
-_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 _BULK = {"MXNET_EXEC_BULK_EXEC_TRAIN": "1", "MXNET_EXEC_BULK_EXEC_INFERENCE": "1", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "15"}
 _TORCH, _TF, _MX, _JAX = (PYTORCH,), (TENSORFLOW,), (MXNET,), (JAX,)
 _EAGER = ("dispatch", "host-bound", "python", "small kernels", execution.CAUSE, python.CAUSE, launches.CAUSE)
@@ -116,8 +120,7 @@ INTERVENTIONS = (
     Intervention("pinned-batches", _TORCH, ("copies",), "DataLoader(..., pin_memory=True)", ("pytorch:pinned batches",)),
     Intervention("gradients-let-go", _TORCH, ("zeroed gradients",), "optimizer.zero_grad(set_to_none=True)",
                  ("pytorch:gradients let go",)),
-    Intervention("expandable-memory", _TORCH, _ALLOCATING, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-                 variables={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
+    _setting("expandable-memory", _TORCH, _ALLOCATING, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     Intervention("one-batch", _TORCH, (*_INPUT, "loop over samples"), "", ("pytorch:one batch",),
                  results="every step gets the same batch", bound=True),
     Intervention("silent", _TORCH, _SILENT, "", ("pytorch:silent",), bound=True),
@@ -132,17 +135,14 @@ INTERVENTIONS = (
                  ("tensorflow:parallel input",)),
     Intervention("cached-input", _TF, _INPUT, "dataset.batch(n).cache()", ("tensorflow:cached input",),
                  results="every epoch has the same batches"),
-    Intervention("asynchronous-memory", _TF, _ALLOCATING, "TF_GPU_ALLOCATOR=cuda_malloc_async",
-                 variables={"TF_GPU_ALLOCATOR": "cuda_malloc_async"}),
+    _setting("asynchronous-memory", _TF, _ALLOCATING, {"TF_GPU_ALLOCATOR": "cuda_malloc_async"}),
     Intervention("one-batch", _TF, _INPUT, "", ("tensorflow:one batch",), results="every step gets the same batch", bound=True),
-    Intervention("onednn-on", _TF, _ONEDNN, "TF_ENABLE_ONEDNN_OPTS=1", variables={"TF_ENABLE_ONEDNN_OPTS": "1"}),
+    _setting("onednn-on", _TF, _ONEDNN, {"TF_ENABLE_ONEDNN_OPTS": "1"}),
     Intervention("hybridized", _MX, (*_FUSION, *_EAGER), "net.hybridize(static_alloc=True, static_shape=True)",
                  ("mxnet:hybridized",)),
-    Intervention("bulk-execution", _MX, _DEBUGGING, " ".join(f"{name}={value}" for name, value in _BULK.items()),
-                 variables=_BULK),
-    Intervention("engine-threads", _MX, _THREADS, f"MXNET_CPU_WORKER_NTHREADS={_CORES}",
-                 variables={"MXNET_CPU_WORKER_NTHREADS": str(_CORES)}),
-    Intervention("hidden-communication", _JAX, ("communication",), f"XLA_FLAGS={_HIDING}", variables={"XLA_FLAGS": _HIDING}),
+    _setting("bulk-execution", _MX, _DEBUGGING, _BULK),
+    _setting("engine-threads", _MX, _THREADS, {"MXNET_CPU_WORKER_NTHREADS": str(len(os.sched_getaffinity(0)))}),
+    _setting("hidden-communication", _JAX, ("communication",), {"XLA_FLAGS": "--xla_gpu_enable_latency_hiding_scheduler=true"}),
     Intervention("jit-on", _JAX, _EAGER, "leave jax.disable_jit out", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
     Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
     Intervention("single-precision", _JAX, _DOUBLE, "leave jax_enable_x64 out", ("jax:single precision",),
@@ -151,31 +151,28 @@ INTERVENTIONS = (
                  ("jax:donated",)),
     Intervention("no-tracing", (CNTK,), _DEBUGGING, "leave set_computation_network_trace_level and set_checked_mode out",
                  ("cntk:untraced",)),
-    Intervention("bound-threads", (), _THREADS, " ".join(f"{name}={value}" for name, value in _BOUND.items()), variables=_BOUND),
+    _setting("bound-threads", (), _THREADS, _BOUND),
     Intervention(ONE_NODE, (), (GENERAL,), "numactl --cpunodebind=0 --membind=0",
                  tuple(f"{family}:one node" for family in (PYTORCH, TENSORFLOW, MXNET, JAX, CNTK))),
     Intervention("all-instructions", (), ("older instruction set",), "leave ONEDNN_MAX_CPU_ISA out",
                  variables={"ONEDNN_MAX_CPU_ISA": "DEFAULT", "DNNL_MAX_CPU_ISA": "DEFAULT"}),
     Intervention("asynchronous-launches", (), _DEBUGGING, "leave CUDA_LAUNCH_BLOCKING out",
                  variables={"CUDA_LAUNCH_BLOCKING": "0"}, word="cuda_launch_blocking"),
-    Intervention("one-thread", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _ONE.items()), variables=_ONE),
-    Intervention("kept-heap", (), (GENERAL,), " ".join(f"{name}={value}" for name, value in _HEAP.items()), variables=_HEAP),
-    Intervention("sleeping-threads", (), (GENERAL,), "OMP_WAIT_POLICY=passive", variables={"OMP_WAIT_POLICY": "passive"}),
+    _setting("one-thread", (), (GENERAL,), _ONE),
+    _setting("kept-heap", (), (GENERAL,), _HEAP),
+    _setting("sleeping-threads", (), (GENERAL,), {"OMP_WAIT_POLICY": "passive"}),
 )  # fmt: skip
 # Allocators that take the C library's place: how they are called, and their libraries
 _HEAPS = {"jemalloc": "jemalloc", "tcmalloc": "tcmalloc_minimal", "mimalloc": "mimalloc"}
 # Does nothing: what is said of it shows how far verdicts can be trusted. It is tried when it is named
-NOTHING = Intervention("nothing", (), (), "KERNELSCOPE_NOTHING=1", variables={"KERNELSCOPE_NOTHING": "1"})
+NOTHING = _setting("nothing", (), (), {"KERNELSCOPE_NOTHING": "1"})
 
 
 @cache
 def heaps() -> tuple[Intervention, ...]:
     """Return those that put another allocator in the place of the C library's: as many as are installed on this machine."""
     found = {name: find_library(library) for name, library in _HEAPS.items()}
-    return tuple(
-        Intervention(name, (), (GENERAL,), f"LD_PRELOAD={file}", variables={"LD_PRELOAD": file})
-        for name, file in found.items() if file is not None
-    )  # fmt: skip
+    return tuple(_setting(name, (), (GENERAL,), {"LD_PRELOAD": file}) for name, file in found.items() if file is not None)
 
 
 def of_framework(framework: str) -> list[Intervention]:
@@ -197,5 +194,5 @@ def _family(framework: str) -> str:
 
 
 def known() -> list[str]:
-    """Return the names of all interventions."""
-    return list(dict.fromkeys(one.name for one in (*INTERVENTIONS, *heaps(), NOTHING)))
+    """Return the names of all interventions, those of allocators that are not installed, too."""
+    return list(dict.fromkeys(one.name for one in (*INTERVENTIONS, NOTHING))) + list(_HEAPS)

@@ -20,12 +20,11 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text, packed
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.ranks.messages import OPERATOR
-from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.ranks.recording import RankRecording, rank_in
 
 Collective = tuple[str, int | None]  # operation and bytes
 SIGN = re.compile(rb'"schema":\s*"1\.')
 _MOST = 1 << 31  # bytes of a trace, unpacked
-_NUMBER = re.compile(r"(\d+)\D*$")
 _TENSOR = 6  # parts of a tensor
 _ELEMENTS, _SIZE = 3, 4  # which of them
 _OPERATIONS = {
@@ -46,14 +45,13 @@ def is_trace(path: Path) -> bool:
 def with_sizes(ranks: Sequence[RankRecording], paths: Sequence[Path]) -> tuple[list[RankRecording], list[str]]:
     """Return ranks with the sizes that execution traces tell of collectives whose size is not known, and notes about that.
 
-    paths: traces, each of the rank that its name ends in.
+    paths: traces, each of the rank that its name tells.
     """
     notes: list[str] = []
     by_rank = {}
     for path in paths:
-        number = _NUMBER.search(path.name.split(".", maxsplit=1)[0])
         try:
-            by_rank[int(number.group(1)) if number else -1] = collectives(path)
+            by_rank[rank_in(path.name.split(".", maxsplit=1)[0])] = collectives(path)
         except (EvidenceError, OSError, ValueError) as error:
             notes.append(f"left out: {error}")
     result, told = [], 0

@@ -57,8 +57,10 @@ def job(
 def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: bool = False) -> dict[str, Any]:
     """Return the same of ranks that are read already, in their order. notes: what is to be known of the reading."""
     places = matched_in_groups([one.collectives for one in ranks])
-    places = places[_possible(places, ranks)]
-    found = _clocks(places, ranks)
+    sent = _messages(places, ranks)
+    possible = _possible(places, ranks, sent)
+    places, sent = places[possible], sent[possible]
+    found = _clocks(places, ranks, sent)
     wait_ns = waiting.waits(places, ranks, found) if len(places) else np.zeros(places.shape, dtype=np.int64)
     exposed = waiting.exposed_waits(places, ranks, wait_ns)
     rows = [_of_rank(one, number, places[:, number], int(exposed[:, number].sum()), found) for number, one in enumerate(ranks)]
@@ -84,7 +86,7 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
         "what_if": _what_if(places, ranks, found, blame, steps),
         "caused": [{**row, "rank": numbers[row["rank"]]} for row in over_time.caused(blame, places, ranks)],
         "matched": len(places),
-        "messages": int((_messages(places, ranks)[0] >= 0).sum()),
+        "messages": int((sent[:, 0] >= 0).sum()),
         "unmatched": int(unmatched),
         "notes": [*notes, *_notes(ranks, places, found, int(unmatched))],
         **over_all,
@@ -131,29 +133,32 @@ def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched
 # --- parts ----------------------------------------------------------------------------------------------------------------------
 
 
-def _messages(places: Int, ranks: Sequence[RankRecording]) -> tuple[Int, Int]:
-    """Return the places of the ranks that send and receive what is matched, -1 and -1 of collectives."""
+def _messages(places: Int, ranks: Sequence[RankRecording]) -> Int:
+    """Return [matched, 2]: the places of the ranks that send and receive; -1 and -1 of collectives."""
     if not len(places):
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    return point_to_point.ends(waiting.of_first(places, ranks, ["group"])["group"], _numbers(ranks))
+        return np.zeros((0, 2), dtype=np.int64)
+    return np.column_stack(point_to_point.ends(waiting.of_first(places, ranks, ["group"])["group"], _numbers(ranks)))
 
 
-def _clocks(places: Int, ranks: Sequence[RankRecording]) -> Clocks:
-    """Return the ranks' clocks: by collectives, and by messages where no collective brings ranks together."""
-    sender, receiver = _messages(places, ranks)
-    together = places[sender < 0]
-    found = Clocks(np.zeros(len(ranks), dtype=np.int64), 0, 0, 0)
-    if len(together):
-        start, end = waiting.times(together, ranks)
-        operations = waiting.of_first(together, ranks, ["operation"])["operation"]
-        found = clocks(start, end, operations.isin(DEPENDENT).to_numpy(bool))
-    sent = np.flatnonzero(sender >= 0)
-    if not len(sent):
+def _clocks(places: Int, ranks: Sequence[RankRecording], sent: Int) -> Clocks:
+    """Return the clocks: by collectives, and by messages where no collective brings ranks together. sent: see _messages."""
+    message = sent[:, 0] >= 0
+    found = _by_collectives(places[~message], ranks)
+    if not message.any():
         return found
-    start, end = waiting.times(places[sent], ranks)
-    rows = np.arange(len(sent))
-    times = start.data[rows, sender[sent]], end.data[rows, receiver[sent]]
-    return by_messages(found, _groups(together, len(ranks)), sender[sent], receiver[sent], *times)
+    start, end = waiting.times(places[message], ranks)
+    sender, receiver = sent[message].T
+    rows = np.arange(len(sender))
+    times = start.data[rows, sender], end.data[rows, receiver]
+    return by_messages(found, _groups(places[~message], len(ranks)), sender, receiver, *times)
+
+
+def _by_collectives(places: Int, ranks: Sequence[RankRecording]) -> Clocks:
+    if not len(places):
+        return Clocks(np.zeros(len(ranks), dtype=np.int64), 0, 0, 0)
+    start, end = waiting.times(places, ranks)
+    operations = waiting.of_first(places, ranks, ["operation"])["operation"]
+    return clocks(start, end, operations.isin(DEPENDENT).to_numpy(bool))
 
 
 def _groups(places: Int, ranks: int) -> Int:
@@ -164,19 +169,17 @@ def _groups(places: Int, ranks: int) -> Int:
     return np.asarray(csgraph.connected_components(members.T @ members if len(places) else np.eye(ranks), directed=False)[1])
 
 
-def _possible(places: Int, ranks: Sequence[RankRecording]) -> npt.NDArray[np.bool_]:
+def _possible(places: Int, ranks: Sequence[RankRecording], sent: Int) -> npt.NDArray[np.bool_]:
     """Return which are matched rightly: messages, and collectives that the ranks leave together once clocks are corrected.
 
     No collective where their ends lie apart by a good part of what they last: then others were matched, or of other groups.
     """
-    if not len(places):
-        return np.zeros(0, dtype=bool)
-    result = _messages(places, ranks)[0] >= 0
+    result: npt.NDArray[np.bool_] = sent[:, 0] >= 0
     together = np.flatnonzero(~result)
     if not len(together):
         return result
     start, end = waiting.times(places[together], ranks)
-    corrected = end - _clocks(places[together], ranks).offsets_ns
+    corrected = end - _by_collectives(places[together], ranks).offsets_ns
     apart = (corrected.max(axis=1) - corrected.min(axis=1)).filled(0)
     usual = float(np.median(apart))
     if usual <= _APART * float(np.median((end - start).max(axis=1).filled(0))):

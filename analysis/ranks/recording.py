@@ -191,8 +191,14 @@ def _rank(trace: Trace, name: str) -> tuple[int | None, str]:
     told = (trace.info.get("distributed") or {}).get("rank")
     if told is not None:
         return int(told), _CAPTURE
+    number = rank_in(name)
+    return (None, "nothing") if number is None else (number, "its name")
+
+
+def rank_in(name: str) -> int | None:
+    """Return the rank that a file's name tells: the number after "rank", else the last one; None where there is none."""
     found = _NUMBER.search(name)
-    return (int(next(filter(None, found.groups()))), "its name") if found else (None, "nothing")
+    return int(next(filter(None, found.groups()))) if found else None
 
 
 def _parts(rows: pd.DataFrame) -> dict[str, int]:

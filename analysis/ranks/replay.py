@@ -80,18 +80,13 @@ def played(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> tuple
     transfer = np.maximum((corrected[1].mean(axis=1) - corrected[0].max(axis=1)).filled(0.0), 0.0)[order]
     columns = [_of_rank(one, places[:, number], int(begun + clocks.offsets_ns[number])) for number, one in enumerate(ranks)]
     begins, ends = (np.column_stack([column[at] for column in columns])[order] for at in (0, 1))
-    ends = np.where(_left_early(places, ranks, clocks)[order], np.inf, ends)
+    message = is_message(waiting.of_first(places, ranks, ["group"])["group"])
+    # who had sent a message before the other began to receive never waits in it
+    sent = (corrected[1] < corrected[0].max(axis=1, keepdims=True)).filled(False) & message[:, None]
+    ends = np.where(sent[order], np.inf, ends)
     work = np.array([column[2] for column in columns], dtype=float)
     in_order = np.where(np.isnan(begins), np.nan, np.fmax.accumulate(begins, axis=0))
     return Played(in_order, ends, transfer, work), float(over - begun)
-
-
-def _left_early(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt.NDArray[np.bool_]:
-    """Return [collectives, ranks]: where a rank had sent a message before the other began to receive: it never waits in it."""
-    start, end = waiting.times(places, ranks)
-    message = is_message(waiting.of_first(places, ranks, ["group"])["group"])
-    last = (start - clocks.offsets_ns).max(axis=1, keepdims=True)
-    return np.asarray(((end - clocks.offsets_ns) < last).filled(False) & message[:, None])
 
 
 def _of_rank(one: RankRecording, places: Int, since: int) -> tuple[Float, Float, float]:

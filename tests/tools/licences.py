@@ -5,10 +5,12 @@
 The packages are those that an installation without extras needs, however far down, as they are installed here.
 """
 
-import re
 import sys
 from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PAGE = Path(__file__).parents[2] / "docs" / "licences.md"
 HEAD = """# Licences
@@ -45,8 +47,9 @@ def packages() -> dict[str, list[str]]:
     waiting = [("kernelscope", requirement) for requirement in metadata.requires("kernelscope") or []]
     while waiting:
         by, requirement = waiting.pop(0)
-        name = re.split(r"[\s<>=!~;\[(]", requirement, maxsplit=1)[0].lower().replace("_", "-").replace(".", "-")
-        if "extra ==" in requirement or not installed(name):
+        needed = Requirement(requirement)
+        name = canonicalize_name(needed.name)
+        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
             continue
         if name not in found:
             waiting += [(name, one) for one in metadata.requires(name) or []]
@@ -54,15 +57,6 @@ def packages() -> dict[str, list[str]]:
         if by not in found[name]:
             found[name].append(by)
     return dict(sorted(found.items()))
-
-
-def installed(name: str) -> bool:
-    """Return whether a package is installed: some are needed on other systems only."""
-    try:
-        metadata.distribution(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def embedded() -> list[str]:

@@ -5,15 +5,14 @@
 sleep: 20 ms in a layer. input: 10 ms before a batch. work: 40 products more in a layer. Writes FAULT_rankRANK.json.
 """
 
-import os
 import sys
 import time
 
+import recorded
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import record_function
 
 RANK, WORLD, FAULT = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "plain"
 PLANTED = FAULT if RANK == 1 else ""
@@ -40,10 +39,7 @@ class Slow(nn.Module):
 
 def main():
     """Train a little, and record four steps."""
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29533", RANK=str(RANK), WORLD_SIZE=str(WORLD))
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    dist.init_process_group("gloo")
+    recorded.begin(RANK, WORLD, 29533)
     net = DistributedDataParallel(nn.Sequential(nn.Linear(256, 256), nn.ReLU(), Slow(), nn.ReLU(), nn.Linear(256, 10)))
     optimizer = torch.optim.SGD(net.parameters(), 0.01)
     x = torch.randn(64, 256)
@@ -56,17 +52,7 @@ def main():
         net(x).sum().backward()
         optimizer.step()
 
-    for _ in range(5):
-        step()
-    kept = f"{FAULT}_rank{RANK}.json"
-    with profile(
-        activities=[ProfilerActivity.CPU], record_shapes=True, schedule=schedule(wait=0, warmup=1, active=4),
-        on_trace_ready=lambda recorded: recorded.export_chrome_trace(kept),
-    ) as profiler:  # fmt: skip
-        for _ in range(5):
-            step()
-            profiler.step()
-    dist.destroy_process_group()
+    recorded.record(step, 4, f"{FAULT}_rank{RANK}.json")
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ GPipe (Huang et al., NeurIPS 2019): four micro-batches go forward through all st
 micro-batch goes forward in rank 1. Writes pipe_FAULT_rankRANK.json.
 """
 
-import os
 import sys
 import time
 
+import recorded
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import record_function
 
 RANK, WORLD, FAULT = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "plain"
 MICRO_BATCHES = 4
@@ -49,10 +49,7 @@ def backward(kept):
 
 def main():
     """Train a little, and record three steps."""
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29534", RANK=str(RANK), WORLD_SIZE=str(WORLD))
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    dist.init_process_group("gloo")
+    recorded.begin(RANK, WORLD, 29534)
     stage = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256))
     optimizer = torch.optim.SGD(stage.parameters(), 0.01)
 
@@ -61,17 +58,7 @@ def main():
         backward(forward(stage))
         optimizer.step()
 
-    for _ in range(5):
-        step()
-    kept = f"pipe_{FAULT}_rank{RANK}.json"
-    with profile(
-        activities=[ProfilerActivity.CPU], record_shapes=True, schedule=schedule(wait=0, warmup=1, active=3),
-        on_trace_ready=lambda recorded: recorded.export_chrome_trace(kept),
-    ) as profiler:  # fmt: skip
-        for _ in range(4):
-            step()
-            profiler.step()
-    dist.destroy_process_group()
+    recorded.record(step, 3, f"pipe_{FAULT}_rank{RANK}.json")
 
 
 if __name__ == "__main__":
