@@ -7,7 +7,7 @@ EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
 MORE := jax,keras-torch,onednn,onnxruntime,chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed licences gpu-check clean
+.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed licences hashes gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ killed: $(VENV)/.installed ## kill commands at random moments, and look at what 
 
 licences: $(VENV)/.installed ## write docs/licences.md: what is installed and embedded, and under which licences
 	$(VENV)/bin/python tests/tools/licences.py
+
+hashes: $(VENV)/.installed ## resolve the environments anew, and write workloads/*/*.hashes
+	$(BIN)/pip install --quiet uv && $(BIN)/python tests/tools/hashes.py
 
 gpu-check: $(VENV)/.installed ## run every check that needs a GPU, and write docs/gpu/<date>-<gpu>.md (GPU_CHECK: options)
 	$(BIN)/python tests/tools/gpu/check.py $(GPU_CHECK)

@@ -20,10 +20,10 @@ setup(
     package_dir={"kernelscope": "kernelscope", **{f"kernelscope.{folder}": folder for folder in FOLDERS}},
     package_data={
         "": ["py.typed"],
-        **{name: ["*-cpu.txt", "*-cuda.txt"] for name in packages if name.startswith("kernelscope.workloads.")},
+        **{name: ["*-cpu.txt", "*-cuda.txt", "*.hashes"] for name in packages if name.startswith("kernelscope.workloads.")},
         "kernelscope.analysis.device": ["datasheets.csv"],
         "kernelscope.analysis.published": ["data/*"],
-        "kernelscope.workloads": ["experiments/*.toml"],
+        "kernelscope.workloads": ["experiments/*.toml", "*.hashes"],
         "kernelscope.reports": ["templates/*", "templates/vendor/*"],
     },
 )

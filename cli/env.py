@@ -27,6 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("frameworks", nargs="+", metavar="NAME", help="pytorch, tensorflow, mxnet or cntk")
     create.add_argument("--python", metavar="PATH", help="interpreter to make it from (default: the best one found)")
     create.add_argument("--variant", choices=("cpu", "cuda"), help="build of the framework (default: what NVML sees)")
+    create.add_argument(
+        "--no-hashes", action="store_true", help="take files of other digests than those that are known, in the same versions"
+    )
     listing = actions.add_parser("list", help="what is there, and why the rest is not")
     listing.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
     remove = actions.add_parser("remove", help="remove all environments of each framework named")
@@ -59,7 +62,9 @@ def _create(arguments: argparse.Namespace) -> int:
         there = arguments.python is None and environments.find(name, arguments.variant or variant) is not None
         try:
             with _progress(name) as progress:
-                made = environments.create(name, arguments.python, variant=arguments.variant, progress=progress)
+                made = environments.create(
+                    name, arguments.python, variant=arguments.variant, progress=progress, hashed=not arguments.no_hashes
+                )
         except (ChildError, InputError) as error:
             failed = failed or error.exit_code
             print(f"kernelscope: error: {error}", file=sys.stderr)

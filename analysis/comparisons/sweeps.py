@@ -6,7 +6,6 @@ pass, as `compare` does, so that both show the same numbers.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, core_use
 from kernelscope.analysis.recordings.run import PassData, Run
 from kernelscope.analysis.trace.records import check_schema, read_object
+from kernelscope.tracer.inside import durable
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/sweep", 1
 SWEEP_FILE, RESULTS_FILE, CELLS = "sweep.json", "results.parquet", "cells"
@@ -158,7 +158,7 @@ def write(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     table = pa.Table.from_pylist([{name: row.get(name) for name in SCHEMA.names} for row in rows], schema=SCHEMA)
     new = folder / (RESULTS_FILE + ".new")
     pq.write_table(table, new)
-    os.replace(new, folder / RESULTS_FILE)
+    durable.replace(new, folder / RESULTS_FILE)
 
 
 def measured(path: Path) -> dict[str, Any]:

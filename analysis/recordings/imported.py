@@ -25,7 +25,7 @@ from kernelscope.analysis.files import json_text
 from kernelscope.analysis.recordings import kinds
 from kernelscope.analysis.trace import TABLES, plain, storage
 from kernelscope.analysis.trace.storage import load
-from kernelscope.tracer.inside import temporary
+from kernelscope.tracer.inside import durable, temporary
 
 if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
@@ -125,7 +125,7 @@ def write(
         }  # fmt: skip
         (growing / kinds.IMPORT).write_text(json.dumps(record, indent=1), encoding="utf8")
         growing.chmod(0o777 & ~_umask())
-        growing.rename(folder)
+        durable.replace(growing, folder)
     except BaseException:
         threads.shutdown(cancel_futures=True)  # nothing writes any more
         raise

@@ -25,7 +25,7 @@ from kernelscope.analysis.secrets import cells as secret_cells
 from kernelscope.analysis.secrets import patterns as secret_patterns
 from kernelscope.analysis.secrets import texts as secret_texts
 from kernelscope.analysis.secrets.search import REPORT_MAGIC
-from kernelscope.tracer.inside import temporary
+from kernelscope.tracer.inside import durable, temporary
 
 _MOST_FINDINGS = 1_000_000
 _MOST_UNPACKED = 1 << 30  # bytes, or this many times the packed size if that is more
@@ -65,7 +65,7 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
         try:
             changes = _redact_database(source, copy) if head.startswith(SQLITE_MAGIC) else _redact_file(source, head, copy)
             shutil.copymode(source, copy)
-            copy.replace(target)
+            durable.replace(copy, target)
         finally:
             temporary.removed(str(copy))
     except OSError as error:

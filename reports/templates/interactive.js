@@ -10,6 +10,9 @@ window.kernelscope = { charts: {} };
   const PHASES = ["forward", "backward", "optimizer", "data", "other"];
   const parts = [];
 
+  // A phone shows the answers; what is drawn opens at a touch.
+  if (innerWidth < 600) for (const fold of document.querySelectorAll(".interactive > details.fold")) fold.open = false;
+
   // {dark, colours: {page, ink, soft, ..., phases: {forward, ...}, series: [seven colours that people tell apart]}}
   const theme = () => {
     const style = getComputedStyle(root);

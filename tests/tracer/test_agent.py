@@ -81,14 +81,15 @@ def test_an_interpreter_without_the_framework_leaves_a_readable_folder(packed, t
 def _python(version):
     if version is None:
         return sys.executable
-    found = interpreters.find(version)
+    found = interpreters.probe("/usr/bin/python3") if version == "system" else interpreters.find(version)
     if found is None:
         pytest.skip(f"no Python {version}")
     return str(found.path)
 
 
-@pytest.mark.parametrize("version", [None, "3.6"])
+@pytest.mark.parametrize("version", [None, "system", *(f"3.{minor}" for minor in range(6, 14))])
 def test_it_profiles_a_script_with_the_interpreter_it_is_started_with(packed, tmp_path, version):
+    beside = {path.name: path.stat().st_mtime_ns for path in packed.parent.iterdir()}
     done = _agent(
         packed, "profile", "--steps", "5", "--warmup", "2", "--", TOY, "60", "three",
         python=_python(version), folder=tmp_path,
@@ -101,6 +102,7 @@ def test_it_profiles_a_script_with_the_interpreter_it_is_started_with(packed, tm
     assert run.record["profiled"][-2:] == ["60", "three"]
     assert len(run.clean_steps()) == 5
     assert {row.layer for row in run.layers_trace().ranges.itertuples() if row.category == "layer"} == {"first"}
+    assert {path.name: path.stat().st_mtime_ns for path in packed.parent.iterdir()} == beside, "nothing is written beside it"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
 """Environments are complete or absent, whatever happens to their builder."""
 
+import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -82,6 +86,21 @@ def test_recipes_pin_what_they_install(framework):
         lines = [line for line in found.text.splitlines() if line and not line.startswith("#")]
         assert all("==" in line for line in lines)
         assert any(line.startswith("line_profiler==") for line in lines)
+
+
+@pytest.mark.parametrize("framework", recipes.FRAMEWORKS)
+def test_every_package_of_an_environment_has_hashes(framework):
+    for variant in recipes.variants(framework):
+        found = recipes.recipe(framework, variant)
+        assert found.hashes.python == found.pythons[0]
+        blocks = found.hashes.text.split("==")
+        assert all("--hash=sha256:" in block for block in blocks[1:])
+        names = {line.split(" ")[0].lower() for line in found.hashes.text.splitlines() if "==" in line}
+        lines = [line.partition(";")[0].strip() for line in found.text.splitlines() if "==" in line and not line.startswith("#")]
+        asked = {re.sub(r"\[.*\]", "", line).lower().replace("_", "-") for line in lines}
+        assert asked <= names
+        if found.pip:
+            assert f"pip=={found.pip} " in recipes.pip_hashes(found.pip).read_text()
 
 
 def test_a_recipe_says_what_it_lacks():
@@ -224,6 +243,44 @@ def test_what_fails_leaves_a_log_and_nothing_else(tiny, recipe, message):
     log = Path(str(caught.value).rpartition("see ")[2])
     assert "absent" in log.read_text()
     assert [path.suffix for path in (environments.home() / "environments").iterdir()] == [".lock"]
+
+
+@pytest.fixture
+def hashed(tiny, tmp_path, monkeypatch):
+    """Let the tiny recipe ask for a package, of which the hash of another file is known; return the file with hashes."""
+    wheel = tmp_path / "tinier-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tinier.py", "__version__ = '1.0'\n")
+        archive.writestr("tinier-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinier\nVersion: 1.0\n")
+        archive.writestr("tinier-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("tinier-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    (tiny / "pytorch-cpu.txt").write_text(TINY.replace("json", "tinier") + "tinier==1.0\n")
+    machine = f"{sys.platform} {platform.machine()}"
+    path = tiny / "pytorch-cpu.hashes"
+    path.write_text(f"# python: {MINOR}\n# machine: {machine}\ntinier==1.0 --hash=sha256:{hashlib.sha256(b'').hexdigest()}\n")
+    return path, wheel
+
+
+def test_a_file_of_another_hash_is_installed_only_if_asked_for(hashed):
+    path, wheel = hashed
+    with pytest.raises(ChildError, match=r"DO NOT MATCH THE HASHES.*--no-hashes takes files of other hashes"):
+        environments.create("pytorch")
+    assert environments.find("pytorch") is None
+    made = environments.create("pytorch", hashed=False)
+    marker = json.loads((made.python.parent.parent / "environment.json").read_text())
+    assert (made.version, marker["hashed"]) == ("1.0", False)
+    environments.remove("pytorch")
+    path.write_text(path.read_text().replace(hashlib.sha256(b"").hexdigest(), hashlib.sha256(wheel.read_bytes()).hexdigest()))
+    made = environments.create("pytorch")
+    assert json.loads((made.python.parent.parent / "environment.json").read_text())["hashed"] is True
+
+
+def test_hashes_of_another_python_or_machine_are_not_asked_for(hashed):
+    path, _ = hashed
+    path.write_text(path.read_text().replace(f"# python: {MINOR}", "# python: 3.5"))
+    assert environments.create("pytorch").version == "1.0"
 
 
 def test_too_little_space(tiny):

@@ -3,8 +3,9 @@
 import datetime
 import json
 import os
-from typing import Any, Dict, Union
+from typing import Any, Dict, Optional, Union
 
+from kernelscope.tracer.inside import durable
 from kernelscope.tracer.inside.plan import RUN_SCHEMA
 from kernelscope.tracer.inside.scrubbing import Scrubber
 
@@ -31,7 +32,10 @@ class RunRecord(object):
 
     def write(self) -> None:
         """Replace run.json as a whole: a reader sees the old or the new one, also when the disk fills up."""
-        path = os.path.join(self.folder, RUN_FILE)
-        with open(path + ".new", "w", encoding="utf8") as out:
-            out.write(json.dumps(self.scrubber.of(self.record), indent=1))
-        os.replace(path + ".new", path)
+        durable.write_text(os.path.join(self.folder, RUN_FILE), json.dumps(self.scrubber.of(self.record), indent=1))
+
+    def finish(self, complete: bool, reason: Optional[str]) -> None:
+        """Say whether the run is complete, and if not why; all that the passes left is on the disk before that."""
+        durable.flush(self.folder)
+        self.record.update(complete=complete, reason=reason)
+        self.write()

@@ -21,7 +21,7 @@ from typing import IO, Any, Protocol
 from kernelscope.tracer.outside import interrupts, openmpi
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.interpreters import Interpreter
-from kernelscope.tracer.outside.recipes import Recipe
+from kernelscope.tracer.outside.recipes import Recipe, pip_hashes
 
 MARKER = "environment.json"
 SCHEMA = 1
@@ -125,17 +125,20 @@ def probe(python: Path, imports: tuple[str, ...], variables: Mapping[str, str]) 
 class Builder:
     """Builds the environment of `recipe` from `interpreter` in `folder`; its output goes to the log at `log_path`.
 
-    `lock` is the descriptor of the lock that the caller holds: pip inherits it, see locks.exclusive.
+    `lock` is the descriptor of the lock that the caller holds: pip inherits it, see locks.exclusive. hashed: whether every file
+    must have a digest that the recipe knows, where it knows those for this interpreter and machine.
     """
 
     def __init__(
-        self, recipe: Recipe, interpreter: Interpreter, folder: Path, log_path: Path, lock: int, progress: BuildProgress
-    ):
+        self, recipe: Recipe, interpreter: Interpreter, folder: Path, log_path: Path, lock: int, progress: BuildProgress,
+        hashed: bool = True,
+    ):  # fmt: skip
         self.recipe = recipe
         self.interpreter = interpreter
         self.folder = folder
         self.log_path = log_path
         self.python = folder / "bin" / "python"
+        self.hashes = recipe.hashes if hashed and recipe.hashes and recipe.hashes.fits(interpreter.minor) else None
         self._lock = lock
         self._progress = progress
 
@@ -169,13 +172,7 @@ class Builder:
         if "openmpi" in self.recipe.needs:
             self._progress.stage("providing OpenMPI's libraries")
             library_folders = openmpi.provide(self.folder / "openmpi", log)
-        pip = [str(self.python), "-m", "pip", "install", "--progress-bar", "off"]
-        if self.recipe.pip:
-            self._run([*pip, f"pip=={self.recipe.pip}"], log)
-        self._progress.stage(f"installing {', '.join(self._requirements())}")
-        index = self.recipe.index
-        extra = ["--extra-index-url", index] if index and _reachable(index) else []
-        self._run([*pip, *extra, "-r", str(self.recipe.path)], log)
+        self._install(log)
         self._progress.stage(f"importing {self.recipe.imports[0]}")
         variables = {**library_variables(library_folders), **self.recipe.variables}
         result = probe(self.python, self.recipe.imports, variables)
@@ -183,6 +180,24 @@ class Builder:
         if result.failure is not None:
             raise ChildError(f"the new environment of {self.recipe.framework} {result.failure}; see {self.log_path}")
         self._write_marker(result, library_folders, log)
+
+    def _install(self, log: IO[str]) -> None:
+        """Install pip and packages, by their hashes where these are known."""
+        pip = [str(self.python), "-m", "pip", "install", "--progress-bar", "off"]
+        hashed = ["--require-hashes", "-r"]
+        version = self.recipe.pip
+        if version:
+            self._run([*pip, *([*hashed, str(pip_hashes(version))] if self.hashes else [f"pip=={version}"])], log)
+        self._progress.stage(f"installing {', '.join(self._requirements())}")
+        index = self.recipe.index
+        extra = ["--extra-index-url", index] if index and reachable(index) else []
+        if self.hashes is None:
+            self._run([*pip, *extra, "-r", str(self.recipe.path)], log)
+            return
+        try:
+            self._run([*pip, *extra, *hashed, str(self.hashes.path)], log)
+        except ChildError as error:
+            raise ChildError(f"{error}; --no-hashes takes files of other hashes, in the same versions") from error
 
     def _requirements(self) -> list[str]:
         lines = (line.strip() for line in self.recipe.text.splitlines())
@@ -200,6 +215,7 @@ class Builder:
             "python": self.interpreter.version,
             "interpreter": str(self.interpreter.path),
             "requirements_sha256": self.recipe.digest,
+            "hashed": self.hashes is not None,
             "packages": {package["name"]: package["version"] for package in packages},
             "library_folders": library_folders,
             "size_bytes": _size(self.folder),
@@ -252,7 +268,7 @@ def _reason(lines: list[str], status: int) -> str:
     return text or (f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}")
 
 
-def _reachable(index: str) -> bool:
+def reachable(index: str) -> bool:
     """Return whether the package index answers: pip retries one that does not for minutes."""
     try:
         request = urllib.request.Request(index.rstrip("/") + "/", method="HEAD")  # noqa: S310 (our own https address)

@@ -64,13 +64,15 @@ def home() -> Path:
 
 
 def create(
-    framework: str, python: str | None = None, *, variant: str | None = None, progress: BuildProgress | None = None
-) -> Environment:
+    framework: str, python: str | None = None, *, variant: str | None = None, progress: BuildProgress | None = None,
+    hashed: bool = True,
+) -> Environment:  # fmt: skip
     """Return the ready environment of a framework, building it when there is none.
 
     `python` is the interpreter to build it from (default: the best one of an acceptable version on this machine), `variant`
-    cpu or cuda (default: what NVML sees). Raises UsageError for what is unknown, ChildError when it cannot be built, InputError
-    when the folder cannot be used; nothing half-built is left behind.
+    cpu or cuda (default: what NVML sees), `hashed` whether files must have the digests that are known (see building.Builder).
+    Raises UsageError for what is unknown, ChildError when it cannot be built, InputError when the folder cannot be used; nothing
+    half-built is left behind.
     """
     progress = progress or Silent()
     refusal = recipes.why_not_here(framework)
@@ -95,7 +97,7 @@ def create(
             if folder.exists():
                 progress.stage(f"removing a half-built environment ({folder})")
                 remove_folder(folder)
-            Builder(recipe, interpreter, folder, log, lock, progress).build()
+            Builder(recipe, interpreter, folder, log, lock, progress, hashed).build()
             marker = _marker(folder)
     if not isinstance(marker, dict):
         raise InputError(f"{folder}: {marker}")

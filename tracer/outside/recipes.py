@@ -9,12 +9,17 @@ an ordinary requirements file of pip; comments of the form `# key: values` say w
     index    package index that has CPU-only builds, used where it can be reached
     needs    openmpi: shared libraries that no package of the registry brings
     set      NAME=VALUE: environment variables without which it does not import
+
+Beside it, `<framework>-<variant>.hashes` names every package that this comes to, with the digests of its files, for the first
+of the Pythons on one kind of machine (`make hashes` writes it). Elsewhere pip resolves the requirements themselves.
 """
 
 from __future__ import annotations
 
 import hashlib
+import platform
 import re
+import sys
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -37,8 +42,22 @@ VERSION_OF = {
 }  # fmt: skip
 VARIANTS = ("cpu", "cuda")
 
-_DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs|set):\s*(.+?)\s*$")
+_DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs|set|machine):\s*(.+?)\s*$")
 _UNITS = {"MB": 10**6, "GB": 10**9}
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """A file that pip takes with --require-hashes: all packages, for one Python ("3.11") and one machine ("linux x86_64")."""
+
+    path: Path
+    text: str
+    python: str
+    machine: str
+
+    def fits(self, minor: str) -> bool:
+        """Return whether these are the packages for an interpreter of this version on this machine."""
+        return minor == self.python and self.machine == f"{sys.platform} {platform.machine()}"
 
 
 @dataclass(frozen=True)
@@ -56,11 +75,13 @@ class Recipe:
     index: str | None = None
     needs: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    hashes: Hashes | None = None
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the requirements and the variant: an environment of another digest was made from other pins."""
-        return hashlib.sha256(f"{self.variant}\n{self.text}".encode()).hexdigest()
+        """SHA-256 of the requirements, hashes and variant: an environment of another digest was made from other pins."""
+        pinned = self.hashes.text if self.hashes else ""
+        return hashlib.sha256(f"{self.variant}\n{self.text}{pinned}".encode()).hexdigest()
 
     def key(self, python: str) -> str:
         """Return the name of the environment's folder when built from this full interpreter version."""
@@ -128,8 +149,21 @@ def parse(framework: str, variant: str, path: Path, text: str) -> Recipe:
         framework, variant, path, text, tuple(directives["python"].split()), tuple(directives["import"].split()),
         _bytes(path, directives.get("disk", "0 MB")), directives.get("pip"), directives.get("index"),
         tuple(directives.get("needs", "").split()),
-        dict(text.partition("=")[::2] for text in directives.get("set", "").split()),
+        dict(text.partition("=")[::2] for text in directives.get("set", "").split()), _hashes(path.with_suffix(".hashes")),
     )  # fmt: skip
+
+
+def pip_hashes(version: str) -> Path:
+    """Return the file with the hashes of a release of pip itself."""
+    return _WORKLOADS / f"pip-{version}.hashes"
+
+
+def _hashes(path: Path) -> Hashes | None:
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf8")
+    said = {match.group(1): match.group(2) for match in map(_DIRECTIVE.match, text.splitlines()[:5]) if match}
+    return Hashes(path, text, said["python"], said["machine"])
 
 
 def _bytes(path: Path, text: str) -> int:

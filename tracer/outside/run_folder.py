@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside import durable
 from kernelscope.tracer.inside.disclosure import Hiding
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
@@ -91,10 +91,8 @@ class RunFolder:
     def finish(self) -> None:
         """Mark the run as complete if every pass is; what lies beside run.json, the user's own program, is scrubbed too."""
         self._scrubber.files([path for path in self.path.iterdir() if path.is_file() and path.name != RUN_FILE])
-        if all(entry["status"] == "complete" for entry in self.record["passes"].values()):
-            self.record["complete"] = True
-            self.record["reason"] = None
-        self.write()
+        complete = all(entry["status"] == "complete" for entry in self.record["passes"].values())
+        self._file.finish(complete, None if complete else self.record["reason"])
 
 
 def add(folder: Path, key: str, value: Any) -> None:
@@ -102,8 +100,6 @@ def add(folder: Path, key: str, value: Any) -> None:
     file = folder / RUN_FILE
     try:
         record = json.loads(file.read_text(encoding="utf8"))
-        temporary = file.with_name(RUN_FILE + ".new")
-        temporary.write_text(json.dumps({**record, key: Hiding().of(value)}, indent=1), encoding="utf8")
-        os.replace(temporary, file)
+        durable.write_text(file, json.dumps({**record, key: Hiding().of(value)}, indent=1))
     except (OSError, ValueError) as error:
         raise InputError(f"{file}: {key} cannot be added ({error}); make the folder writable") from error

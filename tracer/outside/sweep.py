@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside import durable
 from kernelscope.tracer.outside import conditions, environments, failures, gpu, locks, memory, turns
 from kernelscope.tracer.outside.cells import Cell
 from kernelscope.tracer.outside.environments import Environment
@@ -350,9 +351,7 @@ def _emptied(folder: Path) -> Path:
 def _replace(file: Path, content: Row) -> None:
     """Write a file as a whole: a reader sees the old or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(file.name + ".new")
-    new.write_text(json.dumps(content, indent=1), encoding="utf8")
-    os.replace(new, file)
+    durable.write_text(file, json.dumps(content, indent=1))
 
 
 def _object(file: Path) -> Row | None:

@@ -26,6 +26,8 @@ from pathlib import Path
 
 import psutil
 
+from kernelscope.tracer.outside import environments
+
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data"
 KERNELSCOPE = str(Path(sys.executable).with_name("kernelscope"))
@@ -44,15 +46,29 @@ class Command:
     reads: tuple[str, ...] | None = None
 
 
+SMALL = ("--steps", "3", "--warmup", "2", "--repeats", "1")
+SCRIPT = ROOT / "tests" / "tracer" / "children" / "train_tiny.py"
+SWEEP = Path(__file__).with_name("sweep.toml")
 COMMANDS = (
     Command("import", ("import", str(CAPTURE), "-o", "{out}"), ("--force",), ("breakdown", "{out}")),
     Command("report", ("report", str(CAPTURE), "-o", "{out}.html"), ("--force",)),
     Command("export", ("export", str(CAPTURE), "--format", "parquet", "-o", "{out}"), ("--force",)),
     Command("redact", ("redact", str(CAPTURE), "-o", "{out}.gz"), ("--force",), ("breakdown", "{out}.gz")),
     Command("ranks", ("ranks", str(DATA / "ranks"), "-o", "{out}.html")),
-    Command("compare", ("compare", "lenet", "-f", "pytorch", "--steps", "3", "--warmup", "2", "--repeats", "1", "-o", "{out}"),
-            ("--force",), ("breakdown", "{out}/pytorch")),
+    Command(
+        "compare", ("compare", "lenet", "-f", "pytorch", *SMALL, "-o", "{out}"), ("--force",), ("breakdown", "{out}/pytorch")
+    ),
+    Command("run", ("run", "lenet", "-f", "pytorch", *SMALL, "-o", "{out}"), ("--force",), ("breakdown", "{out}")),
+    Command("profile", ("profile", "--steps", "5", "-o", "{out}", "--", "{pytorch}", str(SCRIPT)), (), ("breakdown", "{out}")),
+    Command("sweep", ("sweep", str(SWEEP), "-o", "{out}"), (), ("report", "{out}", "-o", "{out}.html", "--force")),
 )  # fmt: skip
+RECORDING = ("compare", "run", "profile", "sweep")
+
+
+def filled(words: Sequence[str], out: Path) -> list[str]:
+    """Return the words of a command that writes to `out`."""
+    framework = environments.find("pytorch")
+    return [word.format(out=out, pytorch=framework.python if framework else "python3") for word in words]
 
 
 def digest(path: Path) -> str:
@@ -92,11 +108,11 @@ def left_over(children: set[int]) -> list[str]:
 
 def case(command: Command, out: Path, scratch: Path, after_s: float) -> list[str]:
     """Kill once; return what is wrong."""
-    words = [word.format(out=out) for word in command.words]
+    words = filled(command.words, out)
     status, children = killed(words, scratch, after_s)
     wrong = left_over(children)
     if command.reads is not None and any(out.parent.glob(out.name + "*")):
-        seen = run([word.format(out=out) for word in command.reads], scratch)
+        seen = run(filled(command.reads, out), scratch)
         if "Traceback" in seen.stderr or seen.returncode not in (0, 2, 3):
             wrong.append(f"what is left cannot be read: exit status {seen.returncode}: {seen.stderr[-200:]}")
     again = run([*words, *command.again], scratch, 600.0)
@@ -115,15 +131,15 @@ def remove(out: Path) -> None:
 def swept(command: Command, out: Path, scratch: Path) -> list[str]:
     """Run a command once more when what killed ones left has settled; return what is still left."""
     time.sleep(SETTLED_S)
-    run([word.format(out=out) for word in command.words], scratch, 600.0)
+    run(filled(command.words, out), scratch, 600.0)
     remove(out)
     left = [path.name for folder in (scratch, out.parent) for path in folder.iterdir()]
     return [f"{command.name}: {name} is left" for name in left if "kernelscope" in name]  # frameworks leave theirs
 
 
 def commands(only: Sequence[str] | None) -> list[Command]:
-    """Return the commands that are named, else all but compare, which records."""
-    return [one for one in COMMANDS if (one.name in only if only else one.name != "compare")]
+    """Return the commands that are named, else all but those that record."""
+    return [one for one in COMMANDS if (one.name in only if only else one.name not in RECORDING)]
 
 
 @contextlib.contextmanager
@@ -141,14 +157,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", help="a command (repeatable; default: all but compare, which records)")
+    parser.add_argument("--only", action="append", help="a command (repeatable; default: all but those that record)")
     arguments = parser.parse_args()
     chance, wrong = random.Random(arguments.seed), list[str]()
     before = digest(DATA)
     for command in commands(arguments.only):
         with workplace() as (out, scratch):
             began = time.monotonic()
-            first = run([word.format(out=out) for word in command.words], scratch, 600.0)
+            first = run(filled(command.words, out), scratch, 600.0)
             whole_s = time.monotonic() - began
             remove(out)
             if first.returncode:

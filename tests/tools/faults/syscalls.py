@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from killed import DATA, KERNELSCOPE, Command, commands, digest, remove, run, workplace
+from killed import DATA, KERNELSCOPE, Command, commands, digest, filled, remove, run, workplace
 
 CALLS = ("write", "pwrite64", "writev", "rename", "renameat2", "mkdir", "openat", "ftruncate", "fsync")
 ERRORS = ("ENOSPC", "EIO")
@@ -54,7 +54,7 @@ def openings(log: Path) -> list[int]:
 
 def case(command: Command, out: Path, scratch: Path, call: str, number: int, error: str) -> list[str]:
     """Let one call fail; return what is wrong."""
-    words = [word.format(out=out) for word in command.words]
+    words = filled(command.words, out)
     done = traced(words, scratch, "-e", f"inject={call}:error={error}:when={number}", "-o", os.devnull)
     wrong = []
     said = done.stderr.strip().splitlines()
@@ -63,7 +63,7 @@ def case(command: Command, out: Path, scratch: Path, call: str, number: int, err
     elif done.returncode and not any("error:" in line for line in said):
         wrong.append(f"it fails and does not say why (status {done.returncode}): {said[-1:]}")
     if command.reads is not None and done.returncode == 0:
-        seen = run([word.format(out=out) for word in command.reads], scratch)
+        seen = run(filled(command.reads, out), scratch)
         if seen.returncode:
             wrong.append(f"it says that it succeeded, and what it wrote cannot be read: {seen.stderr.strip().splitlines()[-1:]}")
     again = run([*words, *command.again], scratch, 600.0)
@@ -83,7 +83,7 @@ def main() -> int:
     for command in commands(arguments.only):
         with workplace() as (out, scratch):
             log = scratch.with_name("log")
-            counts = counted([word.format(out=out) for word in command.words], scratch, log)
+            counts = counted(filled(command.words, out), scratch, log)
             places = [(call, number) for call, most in counts.items() if call != "openat" for number in range(1, most + 1)]
             places += [("openat", number) for number in openings(log)]
             remove(out)

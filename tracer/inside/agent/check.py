@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from kernelscope.tracer.inside import durable
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.disclosure import Hiding
 from kernelscope.tracer.inside.frameworks import described
@@ -94,9 +95,7 @@ class Checks(object):
         path = os.path.join(self.folder, FILE)
         created = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         content = {"schema": SCHEMA, "created": created, "machine": self.machine, "versions": self.versions}
-        with open(path + ".new", "w") as out:
-            json.dump(Hiding().of(dict(content, results=self.results)), out, indent=1)
-        os.replace(path + ".new", path)
+        durable.write_text(path, json.dumps(Hiding().of(dict(content, results=self.results)), indent=1))
 
     def _need_gpu(self) -> None:
         if self.source.unavailable:

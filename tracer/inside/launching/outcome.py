@@ -82,9 +82,7 @@ class Result(object):
         rank = next((json.loads(note["text"]) for note in self.notes if note["kind"] == "rank"), None)
         if rank is not None:
             record["distributed"] = {"rank": rank[0], "world_size": rank[1]}
-        record["complete"] = not missing
-        record["reason"] = None if not missing else self.problems[0]
-        self.run.write()
+        self.run.finish(not missing, None if not missing else self.problems[0])
         measured = ["%s %d" % (name, report["measured"]) for name, report in reports.items() if report["measured"]]
         name = record["options"]["network"]
         seen = self._seen(measured) if measured else None
