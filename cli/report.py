@@ -26,7 +26,7 @@ from kernelscope.cli.breakdown import recording_cost
 from kernelscope.cli.output import FORMATS, figure_options
 from kernelscope.reports.captures import first
 from kernelscope.tracer.inside import temporary
-from kernelscope.tracer.outside.errors import InputError
+from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
 _GENERATED, _HEAD = '<meta name="generator" content="kernelscope', 4000  # in the first characters of each of our pages
@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a capture, a folder that `compare` or `import` wrote, run folders or folders that `sweep` wrote: one, or several "
-        "side by side",
+        help="a capture, a folder that `compare` or `import` wrote, or run folders or folders that `sweep` wrote, one or several "
+        "of them side by side",
     )
     add(
         "-o",
@@ -75,6 +75,11 @@ def run(arguments: argparse.Namespace) -> int:
 
         sweep_report.run([Path(path) for path in arguments.paths], arguments.output, arguments.force, arguments.format)
         return 0
+    captures = [given for given, kind in zip(arguments.paths, kinds, strict=True) if kind in (Kind.CAPTURE, Kind.IMPORT)]
+    if captures and len(paths) > 1:
+        raise UsageError(
+            f"{captures[0]}: a capture has a page of its own; for two there is `kernelscope explain A B -o FILE.html`"
+        )
     target = output.target_file(arguments.output, arguments.force) if arguments.output else None
     form = arguments.format or (None if target else "table")
     if target is None and arguments.format is None and len(paths) == 1:

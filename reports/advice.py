@@ -14,10 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.accounting.device_account import ALL
+from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, RECORD_GRAPHS
 from kernelscope.reports import text
 
 MOST = 3  # pieces of advice that are told in full; of the others only what to do
 _COMPUTING = "computing"  # a part of a step
+_HIDDEN = 0.2  # of a step: where so much is in graphs whose kernels were not recorded, nobody can tell what to save
+_EARLIER = 0.05  # of a step: what was launched before it makes it longer than it is
 _START = 20  # times the kernels' time: a recording that lasts longer is mostly the program's start
 _BAR = 36  # columns of the longest bar
 
@@ -37,7 +40,7 @@ def answer(result: Result) -> str:
         if part["ns"] >= 0.01 * step_ns
     ]
     advice = result["advice"]
-    saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else " Nothing stands out to be saved."
+    saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else _nothing(result)
     if result.get("unrecorded"):
         return f"The recording covers {_long(step_ns)} and says nothing of what computes: {result['unrecorded']}."
     recorded_ns = result.get("recorded_ns")
@@ -55,7 +58,23 @@ def answer(result: Result) -> str:
             else f"Kernels and copies add up to {ms(step_ns)}"
         )
         whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else totals
-    return f"{whole}{_on(result)}: {', '.join(first)}.{_busy(result)}{saved}"
+    return f"{whole}{_on(result)}: {', '.join(first)}.{_earlier(result)}{_busy(result)}{saved}"
+
+
+def _earlier(result: Result) -> str:
+    """Return how long a step takes without what was launched before it, where that is a good part of it."""
+    earlier = sum(part["ns"] for part in result["parts"] if part["what"] == EARLIER)
+    if earlier < _EARLIER * result["step_ns"]:
+        return ""
+    return f" Without what the device still had to do from before, it takes {ms(result['step_ns'] - earlier)}."
+
+
+def _nothing(result: Result) -> str:
+    """Return that nothing is to be done, or that nobody can tell."""
+    hidden = sum(part["ns"] for part in result["parts"] if part["what"] == GRAPHS)
+    if hidden < _HIDDEN * result["step_ns"]:
+        return " Nothing stands out to be saved."
+    return f" What could be saved is not known: the kernels {GRAPHS} were not recorded ({RECORD_GRAPHS} records them)."
 
 
 def _busy(result: Result) -> str:

@@ -49,9 +49,8 @@ def heading(result: Mapping[str, Any]) -> list[str]:
     title = " · ".join(printable(part) for part in content.breakdown_of(result))
     what = f"{content.whole(result)} {content.by(result)}"
     what += ", with what is inside: rows overlap" if result.get("inclusive") else ""
-    lines = [f"{title}: {what}" if title else what, printable(_beside(result))]
-    three = content.three_numbers(result)
-    return [*lines, three] if three else lines
+    lines = [f"{title}: {what}" if title else what, printable(_beside(result)), content.three_numbers(result)]
+    return [line for line in lines if line]
 
 
 def keys(result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -207,7 +206,7 @@ def _beside(result: Mapping[str, Any]) -> str:
         clean = result.get("clean_step_ns")
         against = f" (clean step {units.duration(clean)} on average)" if clean else ""
         parts.append(f"{result['pass']} pass{against}")
-    steps = f"{units.counted(result['steps'], 'step')}, " if result["steps"] else ""
+    steps = units.counted(result["steps"], "step") if result["steps"] else ""
     of = f" of {result['coverage_of']}" if result["by"] == "layer" and result.get("coverage_of") else ""
-    parts.append(f"{steps}{content.known(result)}{of}")
+    parts.append(", ".join(part for part in (steps, f"{content.known(result)}{of}") if part))
     return " · ".join(parts)

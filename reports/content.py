@@ -101,9 +101,15 @@ def by(breakdown: Mapping[str, Any]) -> str:
 
 
 def known(breakdown: Mapping[str, Any]) -> str:
-    """Return of how much of a breakdown's whole it is known in which row it belongs: layer known for 99.3%."""
+    """Return of how much of a breakdown's whole it is known in which row it belongs: layer known for 99.3%; "" for all of it.
+
+    Tables of kernels have rows for time without any, so that what is said of them is how much nothing tells.
+    """
     key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
-    return f"{key} known for {units.percent(breakdown['coverage'])}"
+    coverage = breakdown["coverage"]
+    if key in ("kernel", "kind"):
+        return "" if coverage >= 1 else f"what ran in {units.percent(1 - coverage)} of it was not recorded"
+    return f"{key} known for {units.percent(coverage)}"
 
 
 def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:

@@ -60,7 +60,8 @@ class ViewColumn:
 
 @dataclass(frozen=True)
 class View:
-    """One table of the page. The first cell of a row is its header; total is the last row and never sorted or hidden.
+    """One table of the page. The first cell of a row is its header; total is the last row and never sorted or hidden, as is
+    `below`, the row before it, which is of another sort than the rows of the table.
 
     anchors: identifiers of rows to which other places of the page link, in the order of the rows; "" is none. keys: what each
     row is of, by the names of keys and in the order of the rows, None where that means nothing: by these interactive parts find
@@ -82,10 +83,11 @@ class View:
     start: str = ""
     ratios: bool = False
     further: list[ViewCell] = field(default_factory=list)
+    below: list[ViewCell] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Refuse rows that do not fit the columns: numbers under the wrong heading are worse than none."""
-        if any(len(row) != len(self.columns) for row in [*self.rows, *filter(None, [self.total, self.further])]):
+        if any(len(row) != len(self.columns) for row in [*self.rows, *filter(None, [self.total, self.below, self.further])]):
             raise ValueError(f"table {self.key}: a row has another number of cells than there are columns")
         if any(len(values) != len(self.rows) for values in self.keys.values()):
             raise ValueError(f"table {self.key}: not every row has its keys")
@@ -452,6 +454,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
     by = str(part["by"])
     of_kernels = by in ("kernel", "layer-kernel")
     device, host = summed_up(by, part["rows"])
+    device, host = (device, host) if device else (host, [])
     rows, rest = [*device[:MOST], *host], device[MOST:]
     numbered = ("count", "duration_ns", "time_ns", "share", *content.EXECUTIONS)
     every = [key for key in (rows[0] if rows else {}) if key not in numbered and (key, by) != ("method", "kernel")]
@@ -478,6 +481,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
         ]
         for row in rows
     ]
+    body, below = body[: len(rows) - len(host)], body[len(rows) - len(host) :]
     blank = [ViewCell("")] * len(keys[1:])
 
     def more_rows(those: Sequence[Row]) -> list[ViewCell]:
@@ -485,20 +489,21 @@ def breakdown(part: Mapping[str, Any]) -> View:
         return [ViewCell(f"({len(those)} more)"), *_measured(merged, longest, single, timed), *blank]
 
     if rest:
-        body.insert(MOST, more_rows(rest))
+        body.append(more_rows(rest))
     whole = content.whole(part)
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
     ends = [step, ViewCell("100.0%"), *[ViewCell("")] * (1 + len(single)), ViewCell(durations)]
     total = [ViewCell(whole), *(ends if timed else [ends[-1], *ends[1:-1]]), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
-    of_pass = f"{part['pass']} pass, " if part.get("pass") else ""
-    caption = f"{whole.capitalize()} {content.by(part)}" + (f" ({of_pass}{content.known(part)})" if rows else "")
+    of_pass = f"{part['pass']} pass" if part.get("pass") else ""
+    said = ", ".join(filter(None, [of_pass, content.known(part)])) if rows else ""
+    caption = f"{whole.capitalize()} {content.by(part)}" + (f" ({said})" if said else "")
     grouping = tuple(name for name in GROUPED if name in known and name != by) if len(known) > 2 else ()
     return View(
-        f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note,
-        keys=keys_of([*rows[:MOST], *([{}] if rest else []), *rows[MOST:]], [name for name in FOUND if name in known]),
-        groups=grouping, further=more_rows([*device, *host][WRITTEN:]) if len(body) > WRITTEN else [],
+        f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note, below=below[0] if below else [],
+        keys=keys_of([*device[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in known]),
+        groups=grouping, further=more_rows(device[WRITTEN:]) if len(body) > WRITTEN else [],
     )  # fmt: skip
 
 

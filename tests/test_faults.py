@@ -114,6 +114,25 @@ def test_a_full_temporary_folder_is_said_in_one_line(small_disk, tmp_path):
     assert _record(tmp_path / "run")["complete"] is False
 
 
+@pytest.mark.long
+def test_a_folder_is_read_while_it_is_written(tmp_path):
+    """Alone shows that whoever looks early sees what is there, or is told in a line that nothing is yet."""
+    folder = tmp_path / "run"
+    process = _start(folder, "--repeats", "1")
+    statuses = []
+    while process.poll() is None:
+        if (folder / "run.json").exists():
+            done = subprocess.run([*COMMAND, "breakdown", str(folder)], capture_output=True, text=True, check=False)
+            assert "Traceback" not in done.stderr
+            assert done.returncode == 0 or "kernelscope: error:" in done.stderr.splitlines()[-1]
+            statuses.append(done.returncode)
+    process.communicate()
+    assert process.returncode == 0
+    assert set(statuses) <= {0, 3}
+    assert len(statuses) > 2
+    assert Run(folder).complete
+
+
 def test_an_unwritable_output_folder(tmp_path):
     target = "/proc/kernelscope-out" if os.geteuid() == 0 else "/kernelscope-out"
     process = _start(target)

@@ -99,7 +99,9 @@ class CellLabels:
             return _flags([text is not None for text in self._texts(by)])
         if by in ("layer", "operator", "range"):
             return _flags([text not in NO_LAYER for text in self.layers])
-        explained = _flags([text not in _UNEXPLAINED for text in self._texts("cause")])
+        # within a graph it is not known what ran, but that the device was not idle is
+        unexplained = _UNEXPLAINED if by != "idle" else tuple(one for one in _UNEXPLAINED if one != parts.OPAQUE_GRAPH)
+        explained = _flags([text not in unexplained for text in self._texts("cause")])
         if by in ("kind", *KERNELS):
             return explained & _flags([text != "unknown" for text in self._texts("kind")])
         return explained & _flags([text is not None for text in self._texts("phase")]) if by == "phase" else explained

@@ -27,12 +27,15 @@ _OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a cor
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("dispatch", "fusion", "python", "host-bound")
 
+GRAPHS = "in CUDA graphs"
+EARLIER = "work from before the steps"
+RECORD_GRAPHS = "nsys profile --cuda-graph-trace=node"
 _BUSY = {
     COMPUTE: "computing",
-    GRAPH: "in CUDA graphs",
+    GRAPH: GRAPHS,
     COMMUNICATION: "communication alone",
     COPY: "copying alone",
-    OUTSIDE: "work from before the steps",
+    OUTSIDE: EARLIER,
     INTERRUPTED: "another process has the device",
 }
 _IDLE = {
@@ -164,6 +167,8 @@ def _plain(one: Advice) -> dict[str, Any]:
 
 def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     notes = []
+    if subject.rows["part"].isin([GRAPH]).any():
+        notes.append(f"kernels inside of CUDA graphs were not recorded, and no advice is on them; {RECORD_GRAPHS} records them")
     if len(kept) > 1:
         notes.append("savings are estimates of each remedy alone, at most; together they save less than their sum")
     if subject.steps and subject.per == STEPS and subject.device != "cpu":

@@ -112,7 +112,8 @@ def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:
         told = keys["text"].where(keys["text"] != "", keys["file"] + " " + keys["function"])
         table = table[told.str.contains(names).to_numpy(bool)]
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
-    return [f"Meanwhile the host is in {'; '.join(found)}."] if found else []
+    when = "Meanwhile" if subject.on_host else "While the device idles, for whatever reason,"
+    return [f"{when} the host is in {'; '.join(found)}."] if found else []
 
 
 def _host_lines(subject: Subject, column: str, least_ns: float) -> pd.DataFrame:

@@ -43,8 +43,8 @@ def clocks(start_ns: Any, end_ns: Any, dependent: npt.NDArray[np.bool_]) -> Cloc
     ends = np.ma.masked_array(end_ns - base, dtype=float)
     offsets = _by_shared_ranks(ends) if np.ma.is_masked(ends) else np.zeros(ends.shape[1])
     corrected = ends - offsets
-    apart = (corrected - corrected.mean(axis=1, keepdims=True)).filled(np.nan)
-    offsets = offsets + np.nan_to_num(np.nanmedian(apart, axis=0))
+    apart = np.ma.masked_array(corrected - corrected.mean(axis=1, keepdims=True))
+    offsets = offsets + np.ma.filled(np.ma.median(apart, axis=0), 0.0)  # a rank that is in none keeps its clock
     whole = np.rint(offsets).astype(np.int64)
     local = np.ma.masked_array(end_ns - base)
     corrected = local - whole

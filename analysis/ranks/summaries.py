@@ -1,8 +1,8 @@
 """What a job needs of each rank, as small files: a rank's header, and its tables as Parquet.
 
 A capture is read by whoever has it, in any process on any machine that sees the folder, and only names come back. A summary is
-called by what the capture holds and by this version of what is made of it; its header is written last, so that a summary is there
-whole or not at all. So whatever ends a run loses nothing: the next one goes on with what is there.
+called by what the capture holds and by this version of what is made of it. An index with the sizes of its files is written last;
+files of other sizes, as a power cut leaves them, are made anew. So whatever ends a run loses nothing: the next one goes on.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyarrow import parquet
 
 from kernelscope.analysis.errors import EvidenceError
@@ -23,7 +24,7 @@ from kernelscope.analysis.files import json_text
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
-VERSION = 3  # raise it when other summaries are made of the same captures
+VERSION = 4  # raise it when other summaries are made of the same captures
 _FACTS = tuple(field.name for field in fields(RankRecording) if field.name != "table")
 
 
@@ -37,10 +38,13 @@ def summarise(path: str, folder: str) -> dict[str, Any]:
     try:
         outcome["digest"] = digest = _digest(capture)
         index = target / f"{digest}.json"
-        if not index.is_file():
-            names = [_write(one, target, f"{digest}-{number}") for number, one in enumerate(read(capture))]
-            _replace(index, json.dumps(names))
-        outcome["headers"] = [str(target / name) for name in json_text.parsed(index.read_text("utf8"))]
+        sizes = _sizes(index)
+        if sizes is None:
+            sizes = {}
+            for number, one in enumerate(read(capture)):
+                sizes |= _write(one, target, f"{digest}-{number}")
+            _replace(index, json.dumps(sizes))
+        outcome["headers"] = [str(target / name) for name in sizes if name.endswith(".json")]
     except (EvidenceError, OSError, ValueError) as error:
         outcome["reason"] = str(error)
     return outcome
@@ -55,20 +59,36 @@ def load(header: str) -> RankRecording:
 
 
 def _table(stem: str, name: str) -> pd.DataFrame:
-    with parquet.ParquetFile(f"{stem}.{name}.parquet") as file:  # half a millisecond less than read_table, ten thousand times
-        return file.read(use_threads=False).to_pandas()
+    path = f"{stem}.{name}.parquet"
+    try:
+        with parquet.ParquetFile(path) as file:  # half a millisecond less than read_table, ten thousand times
+            return file.read(use_threads=False).to_pandas()
+    except (OSError, pa.ArrowException) as error:
+        raise EvidenceError(f"{path}: is damaged ({error}); remove it, and say it again") from error
 
 
-def _write(one: RankRecording, folder: Path, stem: str) -> str:
-    """Write a rank; return the name of its header, which is there when all of it is."""
+def _sizes(index: Path) -> dict[str, int] | None:
+    """Return the files of a capture's summaries and how many bytes each has; None where they are not all there as written."""
+    try:
+        sizes = json_text.parsed(index.read_text("utf8"))
+        whole = all((index.parent / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return sizes if whole else None
+
+
+def _write(one: RankRecording, folder: Path, stem: str) -> dict[str, int]:
+    """Write a rank; return the names of its files and how many bytes each has."""
+    sizes = {}
     for name in TABLES:
         path = folder / f"{stem}.{name}.parquet"
         own = path.with_name(f"{path.name}.{os.getpid()}")
         one.table(name).to_parquet(own, compression="zstd")
         own.replace(path)
+        sizes[path.name] = path.stat().st_size
     header = folder / f"{stem}.json"
     _replace(header, json.dumps({name: getattr(one, name) for name in _FACTS}, sort_keys=True))
-    return header.name
+    return {**sizes, header.name: header.stat().st_size}
 
 
 def _replace(path: Path, text: str) -> None:

@@ -257,7 +257,9 @@
       const line = (cells, value) => [...cells].map((one) => cell(value(one))).join(",");
       const rows = this.table.getSortedRowModel().rows.flatMap((row) => (row.getIsGrouped() ? row.subRows : [row]));
       const heads = line(this.heads, (one) => one.textContent.trim());
-      return [heads, ...rows.map(({ original }) => line(original.cells, (one) => one.dataset.value ?? one.textContent.trim()))].join("\n");
+      const below = this.element.tFoot?.hidden ? [] : [...this.element.querySelectorAll("tr.below")];
+      const cells = [...rows.map(({ original }) => original.cells), ...below.map((row) => row.cells)];
+      return [heads, ...cells.map((row) => line(row, (one) => one.dataset.value ?? one.textContent.trim()))].join("\n");
     }
 
     // The line of a group: a button that shows its rows, and the sums of its columns.

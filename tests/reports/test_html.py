@@ -118,7 +118,8 @@ def test_kernels_come_before_what_the_host_did_and_show_what_fits():
     host = {**of_kernel("(host: outside of ranges)", 9000), **dict.fromkeys(("mean_ns", "median_ns", "min_ns", "max_ns"))}
     part = {"by": "kernel", "step_ns": 10_000, "coverage": 1.0, "steps": 1, "rows": [host, of_kernel("sgemm", 1000)]}
     view = sections.breakdown(part)
-    assert [row[0].text for row in view.rows] == ["sgemm", "(host: outside of ranges)"]
+    assert ([row[0].text for row in view.rows], view.below[0].text) == (["sgemm"], "(host: outside of ranges)")
+    assert [row[0].text for row in sections.breakdown({**part, "rows": [host]}).rows] == ["(host: outside of ranges)"]
     told = [column.title for column in view.columns if not column.asked]
     assert told == ["kernel", "time", "share", "calls", "average", "median", "shortest", "longest", "kind"]
     assert [column.title for column in view.columns if column.asked] == ["durations", "library"]

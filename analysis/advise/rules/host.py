@@ -58,19 +58,23 @@ def device_waits(subject: Subject) -> list[Advice]:
     if subject.on_host:
         return []
     rows = subject.idle(_PACE)
-    ns = max(words.time_of(rows) - subject.waited_ns, 0)
+    idle_ns = words.time_of(rows)
+    ns = max(idle_ns - subject.waited_ns, 0)
     kernels = subject.kernels()
     count = float(kernels["count"].sum())
     mean = float(kernels["duration_ns"].sum()) / count if count else 0.0
     short = f", {words.ms(mean)} each on average" if mean < _SHORT else f" of {words.ms(mean)} on average"
     own = rows[(rows["cause"] == idle_causes.PROGRAM).to_numpy(bool)]
     evidence = [
-        f"The device idles {words.share(subject, ns)} {subject.per} while the host gets the next work ready; "
+        f"The device idles {words.share(subject, idle_ns)} {subject.per} while the host gets the next work ready; "
         f"{words.count(count)} kernels{short}.",
-        f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}{_after_waits(subject)}.",
+        f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}.",
     ]
     told = rows[rows["detail"].notna()]
     evidence += words.where(told, "detail") if words.time_of(told) > ns / 2 else []
+    if subject.waited_ns:
+        follows = f"{words.ms(subject.waited_ns)} of the idle time follow waits for the device"
+        evidence.append(f"{follows}, and are left out of what could be saved.")
     mostly_own = words.time_of(own) > ns / 2
     title = "the device waits for the program's own code" if mostly_own else "the device waits for its launches"
     if subject.per == STEPS and subject.count == 1:
@@ -85,18 +89,15 @@ def device_waits(subject: Subject) -> list[Advice]:
             "host-bound",
             title,
             ns,
-            "all of that idle time, where the host is ahead of the device",
+            "all of that idle time but what follows waits, where the host is ahead of the device"
+            if subject.waited_ns
+            else "all of that idle time, where the host is ahead of the device",
             [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],
             _MOVE if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
             words.text(subject, _LINKS),
             words.ids(rows),
         )
     ]
-
-
-def _after_waits(subject: Subject) -> str:
-    """Return how much of the idle time counts elsewhere, as the host had waited for the device before."""
-    return f"; {words.ms(subject.waited_ns)} of that follow waits for the device, and count there" if subject.waited_ns else ""
 
 
 def dispatch(subject: Subject) -> list[Advice]:

@@ -67,7 +67,13 @@ def _repeating(trace: Trace, request: Request, work: StreamWork) -> list[Detecte
     result = [one for one in result if not ranges.within_one_layer(trace, one)]
     if request.device is None:
         first, last = trace.extent() or (0, 0)
-        result = [one for one in result if not _is_a_moment(one, last - first, work)]
+        moments = [_is_a_moment(one, last - first, work) for one in result]
+        # a few steps that are alike in everything are no start-up where a part of theirs, such as a layer, is taken for a loop
+        loop = not all(moments)
+        result = [
+            one for one, moment in zip(result, moments, strict=True)
+            if not moment or (loop and one.method == "period" and period.is_exact(one))
+        ]  # fmt: skip
     return sorted(result, key=lambda one: not _is_shorter(one, result[0]))
 
 

@@ -30,7 +30,12 @@ def step(number, start, waits):
     [
         (True, "synchronisation", "Called in train.py:31 report (0.120 ms)."),
         # the device idles for 900 us: in main for 20 + 20 + 40 of them, less than what is worth a word
-        (False, "host-bound", "Meanwhile the host is in metrics.py:4 write (0.700 ms); train.py:31 report (0.120 ms)."),
+        (
+            False,
+            "host-bound",
+            "While the device idles, for whatever reason, the host is in metrics.py:4 write (0.700 ms); "
+            "train.py:31 report (0.120 ms).",
+        ),
     ],
 )
 def test_evidence_names_the_programs_functions(tmp_path, waits, topic, sentence):

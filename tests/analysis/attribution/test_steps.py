@@ -10,6 +10,7 @@ import pytest
 from kernelscope.analysis import Trace
 from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import reading
 from kernelscope.analysis.trace import conform
 from tests.analysis.explain.device.synthetic import (
     COPIES,
@@ -23,6 +24,7 @@ from tests.analysis.explain.device.synthetic import (
     Within,
     recording,
 )
+from tests.places import corpus
 
 AUTOGRAD = 300  # a thread
 FORWARD = [Kernel("embed", 50), *(Kernel(f"gemm_{layer}", 300, "gemm") for layer in range(4)), Kernel("loss", 40, "reduction")]
@@ -72,6 +74,15 @@ def test_a_moment_of_start_up_that_repeats_is_no_step():
     assert steps.find(recording(short, 4, marked=False, before=started)) is None
     many = recording(short, 40, marked=False, before=started)
     assert steps.find(many) is not None, "a loop, however long the program took to start"
+
+
+def test_passes_of_a_short_recording_are_not_taken_apart_into_their_layers():
+    """By SQL there are 48 x sgemm_128x128_nn and 4 x 128x64_tn of 544 us: four passes of twelve layers, one begun late."""
+    capture = corpus("nsys/zx3xyy__assignment2-systems__result.sqlite")
+    found, other = steps.candidates(reading.read(capture))[:2]
+    assert len(found.table) == 3
+    assert found.source == "every 692 kernels"
+    assert len(other.table) == 46
 
 
 def test_inside_of_a_range_of_two_phases_is_the_longer_one():

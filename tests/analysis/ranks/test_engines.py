@@ -56,6 +56,25 @@ def test_any_engine_and_order_gives_the_same_bytes(cluster, tmp_path):
     assert [name for name, _ in made[0]] == [name for name, _ in made[1]]
 
 
+@pytest.mark.parametrize("ending", ["-0.json", "-0.collectives.parquet", "-0.segments.parquet", ".json"])
+def test_summaries_that_a_power_cut_emptied_are_made_anew(tmp_path, ending):
+    alone = said(captures(), workers=1, folder=tmp_path)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    next(tmp_path.glob(f"*{ending}")).write_bytes(b"")
+    assert said(captures(), workers=1, folder=tmp_path) == alone
+    assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == sizes
+
+
+def test_a_summary_that_is_damaged_otherwise_is_named_with_a_remedy(tmp_path):
+    said(captures(), workers=1, folder=tmp_path)
+    table = next(tmp_path.glob("*-0.collectives.parquet"))
+    table.write_bytes(bytes(table.stat().st_size))
+    with pytest.raises(EvidenceError, match=f"{table.name}: is damaged .*; remove it, and say it again"):
+        said(captures(), workers=1, folder=tmp_path)
+    table.unlink()
+    said(captures(), workers=1, folder=tmp_path)
+
+
 @pytest.mark.long
 def test_the_environment_names_the_cluster(cluster, monkeypatch, tmp_path):
     monkeypatch.setenv(engines.ADDRESS, cluster.scheduler_address)
@@ -71,9 +90,8 @@ def test_what_is_there_is_not_read_again(tmp_path):
     assert len(before) == 2 * 7  # an index, a header and five tables of each rank
     assert said(captures(), workers=1, folder=tmp_path) == first
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
-    next(tmp_path.glob("*-0.exposed.parquet")).unlink()  # as if it had been lost
-    with pytest.raises((EvidenceError, OSError)):
-        job(captures(), workers=1, folder=tmp_path)
+    next(tmp_path.glob("*-0.exposed.parquet")).unlink()
+    assert said(captures(), workers=1, folder=tmp_path) == first, "what was lost is made anew"
 
 
 def test_a_rank_that_cannot_be_read_is_left_out_and_said(tmp_path):

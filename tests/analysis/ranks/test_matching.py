@@ -1,5 +1,7 @@
 """Which collectives are one, and what clocks they allow: made by hand."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 
@@ -42,6 +44,14 @@ def test_clocks_are_corrected_by_ends():
     found = clocks(start + ahead, end + ahead, np.array([True, True, True]))
     assert (found.offsets_ns[1] - found.offsets_ns[0], found.uncertainty_ns, found.impossible) == (4_000_000, 0, 0)
     assert found.apart_ns == 4_000_000
+
+
+def test_a_rank_that_is_in_no_collective_keeps_its_clock():
+    start = np.ma.masked_array([[0, 4, 0], [10, 14, 0]], mask=[[False, False, True]] * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = clocks(start, start + 5, np.array([True, True]))
+    assert (found.offsets_ns[1] - found.offsets_ns[0], found.offsets_ns[2]) == (4, 0)
 
 
 def test_a_collective_that_ends_before_all_began_is_impossible():
