@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from kernelscope.cli.output import write, write_confirmed
 from kernelscope.cli.trying import Program, Script, Workload
 from kernelscope.reports import tables
 from kernelscope.reports.confirmed import verdicts as verdicts_table
+from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.options import ProfileOptions
@@ -31,6 +33,7 @@ from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 FORMATS = ("table", "markdown", "json")
 FOLDER, FILE = "confirm", "confirm.json"
 ROUNDS = 6
+_WHOLE = 4  # runs' time that a recording of all passes takes
 BUDGET_S = 900.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -107,18 +110,31 @@ def confirmed(
     found = candidates.candidates(framework, findings, arguments.only, source == kept.ADVICE)
     if not found:
         raise InputError(f"{recorded}: nothing can be tried on a program of {framework} that answers what was found")
-    mine, left_out = _affordable(program, found, arguments.budget)
-    runs = program.run([program.trial(one.intervention.name, [one]) for one in mine], folder)
-    rows = result.tried(mine, runs)
-    judged = result.of_findings(findings, found, rows)
-    together = _together(program, [one for name in result.worth_keeping(rows) for one in mine if one.intervention.name == name])
-    after = _after(program, together, mine)
-    said = result.result(str(recorded), framework, judged, rows, runs, together, left_out, after)
+    try:
+        said = _tried(arguments, program, findings, found)
+    except KeyboardInterrupt:
+        print(f"kernelscope: trials so far: {folder}; the same command goes on with them", file=sys.stderr)
+        raise
     said = sharing.shareable(said, arguments.full_paths)
     (folder / FILE).write_text(tables.to_json(said), encoding="utf8")
     verdicts.keep(kept.lines(said, source))
     print(f"kernelscope: trials: {folder / trials.TRIALS}", file=sys.stderr)
     return said
+
+
+def _tried(
+    arguments: argparse.Namespace, program: Program, findings: Sequence[Finding], found: list[Candidate]
+) -> dict[str, Any]:
+    """Try the candidates for which there is time, then together what helped; return what came of it."""
+    mine, left_out = _affordable(program, found, arguments.budget)
+    runs = program.run([program.trial(one.intervention.name, [one]) for one in mine], program.folder)
+    rows = result.tried(mine, runs)
+    judged = result.of_findings(findings, found, rows)
+    worth = result.worth_keeping(rows, result.busy(runs))
+    together = _together(program, [one for name in worth for one in mine if one.intervention.name == name])
+    after = _after(program, together, mine)
+    framework = str(program.record["framework"])
+    return result.result(str(program.path), framework, judged, rows, runs, together, left_out, after)
 
 
 def beside(said: dict[str, Any], form: str, write: Callable[[Any, str], None], trying: Callable[[], dict[str, Any]]) -> None:
@@ -135,10 +151,15 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     """Return the folder of the recording; a script is recorded."""
     path = Path(arguments.path)
     if path.suffix != ".py":
-        if arguments.command[:1] not in ([], ["--"]):
+        if arguments.command and arguments.command[0].startswith("-") and arguments.command[0] != "--":
             raise UsageError(f"{arguments.command[0]}: options stand before PATH, another command behind --")
         return path
     command = profile.runnable([str(path), *arguments.command])
+    earlier = _interrupted(path, command, arguments.output)
+    if earlier is not None:
+        print(f"kernelscope: going on with {earlier}, whose trials were interrupted", file=sys.stderr)
+        arguments.command = ["--", *command]
+        return earlier
     folder = profile.dated(str(label(command)))
     folder.mkdir(parents=True)
     outcome = profile.profile(command, ProfileOptions(), folder, None, sys.argv)
@@ -148,6 +169,20 @@ def _recorded(arguments: argparse.Namespace) -> Path:
         raise ChildError(f"{path}: ended with status {outcome.status}; see what it said above")
     arguments.command = ["--", *command]
     return folder
+
+
+def _interrupted(script: Path, command: Sequence[str], output: str | None) -> Path | None:
+    """Return the newest recording of a script that has not changed since, if its trials were not brought to their end."""
+    folders = Path(profile.FOLDER).glob(f"{label(command)}-*")
+    for folder in sorted(folders, key=lambda one: one.stat().st_mtime, reverse=True):
+        tried = Path(output) if output else folder / FOLDER
+        if not tried.is_dir() or (tried / FILE).exists() or not (folder / RUN).is_file():
+            continue
+        record = read_object(folder / RUN)
+        unchanged = script.stat().st_mtime < datetime.fromisoformat(record["created"]).timestamp()
+        if unchanged and record.get("profiled") == disclosure.command(command):
+            return folder
+    return None
 
 
 def _named(arguments: argparse.Namespace) -> list[str]:
@@ -187,9 +222,18 @@ def _own_home(path: str) -> str:
 
 
 def _affordable(program: Program, found: list[Candidate], budget: float) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the changes that can be tried in this time, and the others; at least one is tried."""
-    most = max(1, int(budget / max(program.seconds(), 0.1) / program.count) - 1)
-    return found[:most], found[most:]
+    """Return the changes that can be tried in this time, and the others; at least one is tried. Says how long it may take.
+
+    Beside the runs of each there are those of the unchanged program, of both again for what helped, and a whole recording.
+    """
+    one_s = max(program.seconds(), 0.1)
+    beside = 3 * program.count + _WHOLE
+    most = max(1, int((budget / one_s - beside) / program.count))
+    tried = found[:most]
+    seconds = one_s * (beside + program.count * len(tried))
+    changes = f"{len(tried)} change{'s' if len(tried) > 1 else ''}"
+    print(f"kernelscope: {changes} in {program.count} rounds: about {seconds:.0f} s in all", file=sys.stderr)
+    return tried, found[most:]
 
 
 def _together(program: Program, kept: list[Candidate]) -> Together | None:

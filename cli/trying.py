@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kernelscope.analysis.confirm.result import UNCHANGED
 from kernelscope.analysis.confirm.runs import Run, read, restarts
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
+from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
 from kernelscope.tracer.outside import trials
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.trials import Trial
@@ -44,19 +46,37 @@ class Program(ABC):
 
     def run(self, several: Sequence[Trial], folder: Path, count: int | None = None) -> Runs:
         """Run trials in turns with the unchanged program, as often as asked for; raise ChildError where that one fails."""
-        found = self.runs([self.trial(UNCHANGED, ()), *several], folder, count or self.count)
+        with self.environment():
+            found = self.runs([self.trial(UNCHANGED, ()), *several], folder, count or self.count)
         last = found[UNCHANGED][-1]
         if last.step_ns is None:
             raise ChildError(f"{folder}: the unchanged program cannot be run again: {last.reason}")
         return found
+
+    @contextlib.contextmanager
+    def environment(self) -> Iterator[None]:
+        """Leave out variables for speed that were not set when it was recorded: they are not the program's."""
+        recorded = self.record.get("variables")
+        more = {} if recorded is None else {
+            name: os.environ.pop(name) for name in RECORDED_VARIABLES if name in os.environ and name not in recorded
+        }  # fmt: skip
+        try:
+            yield
+        finally:
+            os.environ.update(more)
+
+    def whole(self, trial: Trial, folder: Path) -> Path:
+        """Record all passes of the program with a trial's changes; return the run folder."""
+        with self.environment():
+            return self.recorded(trial, folder)
 
     @abstractmethod
     def runs(self, several: Sequence[Trial], folder: Path, count: int) -> Runs:
         """Run trials in turns."""
 
     @abstractmethod
-    def whole(self, trial: Trial, folder: Path) -> Path:
-        """Record all passes of the program with a trial's changes; return the run folder."""
+    def recorded(self, trial: Trial, folder: Path) -> Path:
+        """Record all passes."""
 
     @abstractmethod
     def seconds(self) -> float:
@@ -84,7 +104,7 @@ class Script(Program):
             folders = trials.rounds(self.command, [self._as_recorded(one) for one in several], count, folder, options, _said)
         return {name: [read(path) for path in mine] for name, mine in folders.items()}
 
-    def whole(self, trial: Trial, folder: Path) -> Path:
+    def recorded(self, trial: Trial, folder: Path) -> Path:
         """Record all passes."""
         with contextlib.chdir(self.directory):
             options = ProfileOptions(mode=self.record["options"]["mode"])
@@ -108,7 +128,7 @@ class Workload(Program):
         folders = trials.session(self.record, self.path, several, count, folder, _said)
         return {name: restarts(path) for name, path in folders.items()}
 
-    def whole(self, trial: Trial, folder: Path) -> Path:
+    def recorded(self, trial: Trial, folder: Path) -> Path:
         """Record the passes that were recorded of the workload."""
         return trials.whole_workload(self.record, self.path, trial, folder, _said)
 

@@ -17,29 +17,45 @@ from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
 _PARTS = 3  # of the account that are told
+_APART = 0.25  # of the trials' step that recordings may have more or less
 
 
 def answer(result: Result) -> str:
     """Return in one sentence what helped."""
-    step_ns, together, rows = result["step_ns"], result["together"], result["tried"]
-    begin = f"A step takes {_ms(step_ns)} ms"
+    together, rows = result["together"], result["tried"]
+    begin = f"A step takes {_ms((together or result)['step_ns'])} ms"
     if together:
         names = " and ".join(together["names"])
         low, high = (_ms(ns) for ns in together["interval_ns"])
         share = together["saved_ns"] / max(together["step_ns"], 1)
         make = "make" if len(together["names"]) > 1 else "makes"
-        return f"{begin}; {names} {make} it {_ms(together['saved_ns'])} ms shorter ({share:.0%}; between {low} and {high} ms)."
+        saved = f"{_ms(together['saved_ns'])} ms shorter ({share:.0%}; between {low} and {high} ms)"
+        return f"{begin}; {names} {make} it {saved}.{_busy(result)}"
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
-        return f"{begin}; nothing that was tried helps and leaves results as they are."
-    return f"{begin}; nothing helps of {len(rows)} changes that were tried."
+        return f"{begin}; nothing that was tried is known to help and leaves results as they are.{_busy(result)}"
+    tried = (
+        f"none of the {len(rows)} changes that were tried helps" if len(rows) > 1 else "the change that was tried does not help"
+    )
+    return f"{begin}; {tried}.{_busy(result)}"
+
+
+def _busy(result: Result) -> str:
+    """Return that other processes kept cores busy, where they did."""
+    busy = result.get("busy")
+    if not busy:
+        return ""
+    return (
+        f" Other processes kept {busy['others']:.1f} of {busy['cores']:.0f} cores busy: on an idle machine it may be otherwise."
+    )
 
 
 def shown(result: Result) -> Trimmed:
     """Return it for a terminal."""
     parts: list[Any] = [Text(answer(result), style="bold"), Text()]
     if result["keep"]:
-        parts += [Text("To keep:"), *(Text(f"  {line}") for line in result["keep"]), Text()]
+        kept = (Text(f"  {line}", no_wrap=True, overflow="ignore") for line in result["keep"])  # whole, to be copied
+        parts += [Text("To keep:"), *kept, Text()]
     for table in _tables(result):
         parts += [Fitted(table), Text()]
     for head, lines in _after(result):
@@ -98,7 +114,16 @@ def _after(result: Result) -> list[tuple[str, list[str]]]:
     remains = [f"{text.printable(one['title'])}: at most {_ms(one['saves_ns'])} ms" for one in result["remains"]]
     both = " and ".join(f"{_ms(account[side])} ms" for side in ("a_ns", "b_ns"))
     head = f"Where the time went, by {account['parts_by']} (recorded once each, with steps of {both})"
+    if not _agrees(account, result["together"]):
+        head, moved = "Where the time went is not told", [f"recordings of it have steps of {both}, which the trials have not"]
     return [(head, moved), ("What remains", remains or ["nothing that is known to help"])]
+
+
+def _agrees(account: Mapping[str, Any], together: Mapping[str, Any]) -> bool:
+    """Return whether both recordings have about the steps that trials have: otherwise they met other work of the machine."""
+    before, after = together["step_ns"], together["step_ns"] - together["saved_ns"]
+    pairs = ((account["a_ns"], before), (account["b_ns"], after))
+    return all(abs(recorded - tried) <= _APART * tried for recorded, tried in pairs)
 
 
 def _verdict(row: Mapping[str, Any]) -> str:
@@ -134,6 +159,9 @@ def notes(result: Result) -> list[str]:
             "helped by chance, too."
         )
     said += [f"{one['name']} does not help beside {one['beside']}." for one in (result["together"] or {}).get("dropped", [])]
+    threads = [row["name"] for row in result["tried"] if row.get("cores") and row["verdict"] in (CONFIRMED, PARTLY)]
+    if result.get("busy") and threads:
+        said.append(f"Not kept beside other work of the machine, which decides what threads are worth: {', '.join(threads)}.")
     if result["left_out"]:
         said.append(f"Not tried, for lack of time (--budget): {', '.join(result['left_out'])}.")
     if any(row["results"] == "not compared" for row in result["tried"]):

@@ -23,7 +23,7 @@ LEAST_ON_HOST = 0.05  # of a step: as much as processes of one program differ by
 _CALLS, _CALLED = 3, 0.05  # calls of the host that are named, each of so much of the recording
 _LONG = 0.2  # of a step: a kernel that takes so much is named in the answer
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
-_OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
+OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("dispatch", "fusion", "python", "host-bound")
 
@@ -89,7 +89,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
 
 def _busy(subject: Subject) -> dict[str, float] | None:
     """Return how many cores other processes kept busy; None where that is not known, or too little to tell in a step."""
-    if subject.foreign_cores is None or not subject.cores or subject.foreign_cores < _OTHERS:
+    if subject.foreign_cores is None or not subject.cores or subject.foreign_cores < OTHERS:
         return None
     return {"cores": subject.cores, "others": round(subject.foreign_cores, 2)}
 

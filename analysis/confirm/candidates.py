@@ -50,7 +50,8 @@ def of_explanation(explained: Mapping[str, Any]) -> tuple[str, list[Finding]]:
 
 
 def candidates(framework: str, findings: Sequence[Finding], names: Sequence[str] = (), general: bool = True) -> list[Candidate]:
-    """Return what to try on a program, what promises most first, settings that nothing asks for last.
+    """Return what to try on a program: of each finding the first remedy, what promises most first; then further remedies, and
+    settings that nothing asks for last.
 
     names: of interventions, in place of those that the findings ask for. general: whether to try those settings.
     """
@@ -61,4 +62,11 @@ def candidates(framework: str, findings: Sequence[Finding], names: Sequence[str]
         )
         if one.name in names or (not names and (mine or (general and GENERAL in one.topics))):
             found.append(Candidate(one, tuple(mine)))
-    return sorted(found, key=lambda candidate: -(candidate.claimed_ns or 0))
+    found.sort(key=lambda candidate: -(candidate.claimed_ns or 0))
+    answered: set[int] = set()
+    first = []
+    for candidate in found:
+        topics = set(map(id, candidate.findings))
+        first.append(bool(topics - answered))
+        answered |= topics
+    return [one for wanted in (True, False) for one, is_first in zip(found, first, strict=True) if is_first is wanted]

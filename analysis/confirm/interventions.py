@@ -46,7 +46,8 @@ class Intervention:
     name: what it is called on the command line and in tables. frameworks: those that have it, none for all. topics: of findings
     that it answers. keep: the line that makes it last. changes, variables: how it is made. results: why results are others, empty
     where they have to stay the same. bound: it is no remedy, and only tells what could be won at most. word: what a finding's
-    title must hold for this to answer it, where its topic has several remedies.
+    title must hold for this to answer it, where its topic has several remedies. cores: what it is worth depends on how many cores
+    are free: beside other processes that cannot be told.
     """
 
     name: str
@@ -58,23 +59,23 @@ class Intervention:
     results: str = ""
     bound: bool = False
     word: str = ""
+    cores: bool = False
 
     def answers(self, topic: str, title: str) -> bool:
         """Return whether it is a remedy for what was found."""
         return topic in self.topics and self.word in title.lower()
 
 
-def _setting(name: str, frameworks: tuple[str, ...], topics: tuple[str, ...], variables: Mapping[str, str]) -> Intervention:
+def _setting(
+    name: str, frameworks: tuple[str, ...], topics: tuple[str, ...], variables: Mapping[str, str], cores: bool = False
+) -> Intervention:
     """Return a change of environment variables, which setting them makes last."""
     keep = " ".join(f"{variable}={value}" for variable, value in variables.items())
-    return Intervention(name, frameworks, topics, keep, variables=variables)
+    return Intervention(name, frameworks, topics, keep, variables=variables, cores=cores)
 
 
 _HEAP = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "4294967296"}
-_ONE = {
-    "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-}  # fmt: skip
+_ONE = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}  # threads stay on their cores, and near the memory of those
 _BULK = {"MXNET_EXEC_BULK_EXEC_TRAIN": "1", "MXNET_EXEC_BULK_EXEC_INFERENCE": "1", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "15"}
 _TORCH, _TF, _MX, _JAX = (PYTORCH,), (TENSORFLOW,), (MXNET,), (JAX,)
@@ -99,13 +100,13 @@ INTERVENTIONS = (
     Intervention("foreach-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., foreach=True)", ("pytorch:foreach optimizer",)),
     Intervention("inference-mode", _TORCH, ("dispatch", "host-bound"), "with torch.inference_mode():",
                  ("pytorch:inference mode",)),
-    Intervention("no-anomaly-detection", _TORCH, _DEBUGGING, "torch.autograd.set_detect_anomaly(False)", ("pytorch:no checks",),
-                 word="anomaly"),
-    Intervention("no-deterministic-algorithms", _TORCH, _DEBUGGING, "torch.use_deterministic_algorithms(False)",
+    Intervention("no-anomaly-detection", _TORCH, _DEBUGGING, "leave torch.autograd.set_detect_anomaly out",
+                 ("pytorch:no checks",), word="anomaly"),
+    Intervention("no-deterministic-algorithms", _TORCH, _DEBUGGING, "leave torch.use_deterministic_algorithms out",
                  ("pytorch:not deterministic",), word="deterministic"),
     Intervention("no-checkpoints", _TORCH, ("recomputation",), "call the layers without torch.utils.checkpoint",
                  ("pytorch:no checkpoints",)),
-    Intervention("all-cores", _TORCH, _THREADS, "leave torch.set_num_threads out", ("pytorch:all cores",)),
+    Intervention("all-cores", _TORCH, _THREADS, "leave torch.set_num_threads out", ("pytorch:all cores",), cores=True),
     Intervention("onednn-on", _TORCH, _ONEDNN, "torch.backends.mkldnn.enabled = True", ("pytorch:onednn",)),
     Intervention("loader-workers", _TORCH, _INPUT, "DataLoader(..., num_workers=2, persistent_workers=True)",
                  ("pytorch:workers",)),
@@ -141,7 +142,7 @@ INTERVENTIONS = (
     Intervention("hybridized", _MX, (*_FUSION, *_EAGER), "net.hybridize(static_alloc=True, static_shape=True)",
                  ("mxnet:hybridized",)),
     _setting("bulk-execution", _MX, _DEBUGGING, _BULK),
-    _setting("engine-threads", _MX, _THREADS, {"MXNET_CPU_WORKER_NTHREADS": str(len(os.sched_getaffinity(0)))}),
+    _setting("engine-threads", _MX, _THREADS, {"MXNET_CPU_WORKER_NTHREADS": str(len(os.sched_getaffinity(0)))}, True),
     _setting("hidden-communication", _JAX, ("communication",), {"XLA_FLAGS": "--xla_gpu_enable_latency_hiding_scheduler=true"}),
     Intervention("jit-on", _JAX, _EAGER, "leave jax.disable_jit out", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
     Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
@@ -151,16 +152,18 @@ INTERVENTIONS = (
                  ("jax:donated",)),
     Intervention("no-tracing", (CNTK,), _DEBUGGING, "leave set_computation_network_trace_level and set_checked_mode out",
                  ("cntk:untraced",)),
-    _setting("bound-threads", (), _THREADS, _BOUND),
+    _setting("bound-threads", (), _THREADS, _BOUND, True),
     Intervention(ONE_NODE, (), (GENERAL,), "numactl --cpunodebind=0 --membind=0",
                  tuple(f"{family}:one node" for family in (PYTORCH, TENSORFLOW, MXNET, JAX, CNTK))),
     Intervention("all-instructions", (), ("older instruction set",), "leave ONEDNN_MAX_CPU_ISA out",
                  variables={"ONEDNN_MAX_CPU_ISA": "DEFAULT", "DNNL_MAX_CPU_ISA": "DEFAULT"}),
     Intervention("asynchronous-launches", (), _DEBUGGING, "leave CUDA_LAUNCH_BLOCKING out",
                  variables={"CUDA_LAUNCH_BLOCKING": "0"}, word="cuda_launch_blocking"),
-    _setting("one-thread", (), (GENERAL,), _ONE),
+    _setting("one-thread", (PYTORCH, MXNET, CNTK), (GENERAL,), _ONE, True),
+    _setting("one-thread", _TF, (GENERAL,), _ONE | {"TF_NUM_INTRAOP_THREADS": "1"}, True),
+    _setting("one-thread", _JAX, (GENERAL,), {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}, True),
     _setting("kept-heap", (), (GENERAL,), _HEAP),
-    _setting("sleeping-threads", (), (GENERAL,), {"OMP_WAIT_POLICY": "passive"}),
+    _setting("sleeping-threads", (), (GENERAL,), {"OMP_WAIT_POLICY": "passive"}, True),
 )  # fmt: skip
 # Allocators that take the C library's place: how they are called, and their libraries
 _HEAPS = {"jemalloc": "jemalloc", "tcmalloc": "tcmalloc_minimal", "mimalloc": "mimalloc"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
+from kernelscope.analysis.advise.advice import OTHERS
 from kernelscope.analysis.confirm import verdicts
 from kernelscope.analysis.confirm.candidates import Candidate, Finding
 from kernelscope.analysis.confirm.runs import Run
@@ -35,7 +36,7 @@ def tried(candidates: Sequence[Candidate], runs: Runs) -> list[dict[str, Any]]:
 
     Keys: name, topics, title and confidence (of what it answers, the last two of the costliest; None without any), claimed_ns,
     saved_ns, interval_ns, p (None where it gave no steps), verdict, reason, met (what it changed), results ("same", "differ",
-    "not compared", or why they have to differ), peak_bytes, keep, bound.
+    "not compared", or why they have to differ), peak_bytes, keep, bound, cores (see Intervention).
     """
     base = runs[UNCHANGED]
     whole = {one.intervention.name: runs[one.intervention.name] for one in candidates if _worked(one, runs)}
@@ -66,7 +67,7 @@ def _row(candidate: Candidate, runs: Sequence[Run], seen: verdicts.Seen | None, 
         "interval_ns": list(seen.interval_ns) if seen else None, "p": seen.p if seen else None,
         "verdict": verdicts.verdict(seen, candidate.claimed_ns) if seen is not None else missing,
         "reason": last.reason or None, "met": list(last.met), "results": results, "peak_bytes": _peak(runs), "keep": one.keep,
-        "bound": one.bound,
+        "bound": one.bound, "cores": one.cores,
     }  # fmt: skip
 
 
@@ -107,12 +108,23 @@ def _seen(row: Mapping[str, Any]) -> Seen:
     return Seen(row["saved_ns"], tuple(row["interval_ns"]), row["p"])
 
 
-def worth_keeping(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of the changes that helped and leave results as they are, what saved most first."""
+def worth_keeping(rows: Sequence[Mapping[str, Any]], busy: Mapping[str, float] | None = None) -> list[str]:
+    """Return the names of the changes that helped and leave results as they are, what saved most first.
+
+    busy: see `busy`. Beside other processes changes of threads help or hurt for their sake.
+    """
     return [
         row["name"] for row in rows
         if row["verdict"] in (CONFIRMED, PARTLY) and not row["bound"] and row["results"] in ("same", "not compared")
+        and not (busy and row["cores"])
     ]  # fmt: skip
+
+
+def busy(runs: Runs) -> dict[str, float] | None:
+    """Return how many cores other processes kept busy while trials ran, and of how many; None for few, or where not known."""
+    known = [run for mine in runs.values() for run in mine if run.foreign_cores is not None and run.cores]
+    others = median(run.foreign_cores or 0.0 for run in known) if known else 0.0
+    return None if others < OTHERS else {"cores": float(known[0].cores or 0), "others": round(others, 2)}
 
 
 def helps(before: Sequence[Run], after: Sequence[Run]) -> bool:
@@ -135,15 +147,16 @@ def result(
 ) -> dict[str, Any]:
     """Return all of it. path: of the recording. after: what a recording of the program with what is kept says, or nothing.
 
-    Keys: schema, path, framework, rounds, step_ns (of the unchanged program), peak_bytes, findings (of_findings), tried (rows),
-    together (names, saved_ns, interval_ns, p, dropped) or None, keep (lines), left_out (names), account and remains (see `after`;
-    None and empty where not recorded).
+    Keys: schema, path, framework, rounds, step_ns (of the unchanged program), peak_bytes, busy, findings (of_findings), tried
+    (rows), together (names, step_ns, saved_ns, interval_ns, p, dropped; of runs of their own) or None, keep (lines), left_out
+    (names), account and remains (see `after`; None and empty where not recorded).
     """
     base = runs[UNCHANGED]
     names = list(together.names) if together else []
     return {
         "schema": SCHEMA, "path": path, "framework": framework, "rounds": len(base),
-        "step_ns": round(median(_steps(base))), "peak_bytes": _peak(base), "findings": list(findings), "tried": list(rows),
+        "step_ns": round(median(_steps(base))), "peak_bytes": _peak(base), "busy": busy(runs),
+        "findings": list(findings), "tried": list(rows),
         "together": _together(together) if together else None,
         "keep": [row["keep"] for name in names for row in rows if row["name"] == name],
         "left_out": [one.intervention.name for one in left_out], "account": after.get("account"),
@@ -167,7 +180,7 @@ def _together(together: Together) -> dict[str, Any]:
     base = _steps(together.runs[UNCHANGED])
     seen = verdicts.seen(base, {together.name: _steps(together.runs[together.name])})[together.name]
     return {
-        "names": list(together.names), "step_ns": round(median(base)), "saved_ns": seen.saved_ns,
+        "names": list(together.names), "step_ns": round(mean(base)), "saved_ns": seen.saved_ns,
         "interval_ns": list(seen.interval_ns), "p": seen.p,
         "dropped": [{"name": name, "beside": beside} for name, beside in together.dropped],
     }  # fmt: skip

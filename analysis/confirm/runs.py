@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,12 +13,16 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.files import json_text
+from kernelscope.analysis.recordings import core_use
 from kernelscope.analysis.recordings import run as recordings
 from kernelscope.analysis.recordings.kinds import RUN
 from kernelscope.analysis.recordings.run import PassData
 
 LOG = "log.txt"  # what the program printed
 _LAST = 2000  # characters of it in which the reason for a failure stands
+_REASON = 300  # characters of a reason: what is longer is in the log
+_ASIDE = re.compile(r"\s*(\[[^\]]{40,}\]|\{\{[^}]*\}\})")  # of messages of TensorFlow: settings and addresses
+_NO_REASON = ("kernelscope:", "lost sys.stderr")
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class Run:
     """What one run of a trial gave.
 
     step_ns: the median of its clean steps; None where it failed, for `reason`. met: what was changed of the program. values: its
-    first losses or outputs. peak_bytes: the most memory that the process held. seconds: what the whole run took.
+    first losses or outputs. peak_bytes: the most memory that the process held. seconds: what the whole run took. foreign_cores:
+    how many cores other processes kept busy meanwhile, of `cores` that it may use; None where not known.
     """
 
     step_ns: int | None
@@ -34,6 +40,8 @@ class Run:
     values: tuple[float, ...] = ()
     peak_bytes: int | None = None
     seconds: float = 0.0
+    foreign_cores: float | None = None
+    cores: int | None = None
 
 
 def read(folder: Path) -> Run:
@@ -48,7 +56,8 @@ def read(folder: Path) -> Run:
     steps = run.clean_steps()
     began = datetime.fromisoformat(record["created"]).timestamp()
     seconds = (folder / RUN).stat().st_mtime - began
-    return Run(round((steps["end_ns"] - steps["start_ns"]).median()), "", met, values, _peak(clean), seconds)
+    step_ns = round((steps["end_ns"] - steps["start_ns"]).median())
+    return Run(step_ns, "", met, values, _peak(clean), seconds, core_use.foreign_of_run(run), _cores(record))
 
 
 def restarts(folder: Path) -> list[Run]:
@@ -58,11 +67,15 @@ def restarts(folder: Path) -> list[Run]:
         return [Run(None, str(run.record["reason"]))]
     check = run.check()
     values = tuple(check.get("losses") or [value for row in check["outputs"] for value in row]) if check else ()
-    result = []
+    result, foreign, cores = [], core_use.foreign_of_run(run), _cores(run.record)
     for data in run.passes("clean"):
         met = tuple(dict.fromkeys(str(what) for _, what in data.report.get("changed", [])))
-        result.append(Run(median_step_ns([data.measured]), "", met, values, _peak([data])))
+        result.append(Run(median_step_ns([data.measured]), "", met, values, _peak([data]), 0.0, foreign, cores))
     return result
+
+
+def _cores(record: Mapping[str, Any]) -> int | None:
+    return (record.get("machine") or {}).get("allowed_threads")
 
 
 def _reason(folder: Path, record: Mapping[str, Any]) -> str:
@@ -71,11 +84,12 @@ def _reason(folder: Path, record: Mapping[str, Any]) -> str:
         text = (folder / LOG).read_text(encoding="utf8", errors="replace")[-_LAST:]
     except OSError:
         text = ""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("kernelscope:")]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NO_REASON)]
     status = record["exit_status"]
     if not status:
         return str(record["reason"])
-    return f"the program ended with status {status}: {lines[-1] if lines else 'it says nothing'}"
+    said = _ASIDE.sub("", lines[-1]).strip() if lines else "it says nothing"
+    return f"the program ended with status {status}: {said[:_REASON]}"
 
 
 def _peak(passes: Sequence[PassData]) -> int | None:

@@ -9,6 +9,7 @@ each way bounds the offset from one side, and the offset is the middle, as in NT
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 Int = npt.NDArray[np.int64]
+_median: Callable[..., Any] = np.ma.median  # has no types
 DEPENDENT = ("all-reduce", "all-gather", "all-to-all")
 
 
@@ -44,7 +46,7 @@ def clocks(start_ns: Any, end_ns: Any, dependent: npt.NDArray[np.bool_]) -> Cloc
     offsets = _by_shared_ranks(ends) if np.ma.is_masked(ends) else np.zeros(ends.shape[1])
     corrected = ends - offsets
     apart = np.ma.masked_array(corrected - corrected.mean(axis=1, keepdims=True))
-    offsets = offsets + np.ma.filled(np.ma.median(apart, axis=0), 0.0)  # a rank that is in none keeps its clock
+    offsets = offsets + np.ma.filled(_median(apart, axis=0), 0.0)  # a rank that is in none keeps its clock
     whole = np.rint(offsets).astype(np.int64)
     local = np.ma.masked_array(end_ns - base)
     corrected = local - whole

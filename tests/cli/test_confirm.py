@@ -63,7 +63,7 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
     assert changed["met"] == ["anomaly detection"]
     assert rows["channels-last"]["verdict"] == "nothing to change", "it has no convolutions"
     if result["together"]:
-        assert "torch.autograd.set_detect_anomaly(False)" in result["keep"]
+        assert "leave torch.autograd.set_detect_anomaly out" in result["keep"]
         assert result["account"]["a_ns"] > 0
         assert (recorded / "confirm" / "kept" / "run.json").is_file()
     log = recorded / "confirm" / "trials" / "unchanged" / "1" / "log.txt"
@@ -135,6 +135,52 @@ def test_trials_that_were_killed_go_on(recorded: Path, tmp_path: Path) -> None:
     assert subprocess.run(line, capture_output=True, text=True, check=True).stdout == done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.long
+def test_ctrl_c_ends_trials_at_once_and_the_same_command_goes_on(recorded: Path, tmp_path: Path) -> None:
+    """Alone shows that a program that is told to end with us is no failed trial of its change."""
+    line = [
+        *OURS,
+        "confirm",
+        "--rounds",
+        "3",
+        "--only",
+        "nothing",
+        "--format",
+        "json",
+        "-o",
+        str(tmp_path / "trials"),
+        str(recorded),
+    ]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until = time.monotonic() + 200
+    while len(_whole(tmp_path / "trials")) < 2 and time.monotonic() < until:
+        time.sleep(0.2)
+    time.sleep(2.0)
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "the same command goes on with them" in stderr
+    assert "Traceback" not in stderr
+    kept = _whole(tmp_path / "trials")
+    assert all(json.loads(path.read_text())["exit_status"] == 0 for path in kept)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    assert kept.items() <= _whole(tmp_path / "trials").items()
+    assert json.loads(done.stdout)["tried"][0]["reason"] is None
+
+
+def test_variables_that_the_recording_had_not_are_not_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    program = Script(3, tmp_path, {"variables": {"MALLOC_ARENA_MAX": "2"}}, tmp_path, ["python", "train.py"])
+    with program.environment():
+        assert ("OMP_NUM_THREADS" in os.environ, os.environ["MALLOC_ARENA_MAX"]) == (False, "2")
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+    with Script(3, tmp_path, {}, tmp_path, ["python", "train.py"]).environment():
+        assert os.environ["OMP_NUM_THREADS"] == "1", "an old recording does not tell"
+
+
 def _whole(folder: Path) -> dict[Path, int]:
     """Return the run records of trials that ended, and when these were written."""
     records = {path: path.stat().st_mtime_ns for path in folder.glob("trials/*/*/run.json")}
@@ -170,6 +216,10 @@ def test_what_cannot_be_tried_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     for command in (["advise", str(tmp_path)], ["explain", str(tmp_path), str(tmp_path)]):
         assert main([*command, "--rounds", "4"]) == 2
         assert "--rounds, --budget and --only are of trials: add --confirm" in capsys.readouterr().err
+    assert main(["confirm", str(tmp_path), "--budget", "4m"]) == 2
+    assert "--budget: options stand before PATH, another command behind --" in capsys.readouterr().err
+    assert main(["confirm", str(tmp_path), "--", "python", "train.py"]) == 2
+    assert "only what `profile` or `run` recorded" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path / "none.py")]) == 2
     assert "no such script" in capsys.readouterr().err
 

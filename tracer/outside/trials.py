@@ -3,14 +3,16 @@
     FOLDER/trials/<name>/<round>/   a run folder with the clean pass alone
     FOLDER/kept/                    with all passes, of the program with what was kept
 
-What is there already is not recorded again, so that trials that were interrupted go on. Trials of another set of changes, or of
-another command, begin anew: what was recorded at another time is no measure for them (SET tells what a folder holds).
+What is there already is not recorded again, so that trials that were interrupted go on; the one that was under way is discarded.
+Trials of another set of changes, or of another command, begin anew: what was recorded at another time is no measure for them (SET
+tells what a folder holds).
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +29,9 @@ from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.variants import Variant
 
 TRIALS, KEPT, SET = "trials", "kept", "trials.json"
+_INTERRUPTED = tuple(
+    128 + number for number in (signal.SIGINT, signal.SIGTERM)
+)  # exit statuses of a program that was told to end
 
 
 @dataclass(frozen=True)
@@ -48,23 +53,30 @@ def rounds(
 ) -> dict[str, list[Path]]:
     """Run each trial so often, in turns; return its run folders, by name. A trial that fails is not run again.
 
+    The first is the program unchanged: where it fails nothing more is run. Raises KeyboardInterrupt where one is told to end.
+
     said: gets a line before each run.
     """
     _begin(folder, command, trials)
     found: dict[str, list[Path]] = {trial.name: [] for trial in trials}
-    left, done, began = list(trials), 0, time.monotonic()
+    left, ran, took = list(trials), 0, 0.0
     for number in range(count):
         for place, trial in enumerate(left[one] for one in turns.order(len(left), number)):
             coming = len(left) * (count - number) - place
-            estimate = f", about {(time.monotonic() - began) / done * coming:.0f} s left" if done else ""
-            said(f"round {number + 1} of {count}: {trial.name}{estimate}")
+            estimate = f", about {took / ran * coming:.0f} s left" if ran else ""
+            target = folder / TRIALS / trial.name / str(number + 1)
+            there, began = _worked(target), time.monotonic()
+            if not there:
+                said(f"round {number + 1} of {count}: {trial.name}{estimate}")
             wanted = ProfileOptions(
                 steps=options.steps, warmup=options.warmup, mode=options.mode, full_paths=options.full_paths, sources=False,
                 passes=("clean",), changes=trial.changes, variables=trial.variables, end=True,
             )  # fmt: skip
-            found[trial.name].append(_one(command, trial.name, folder / TRIALS / trial.name / str(number + 1), wanted))
-            done += 1
-        left = [trial for trial in left if _record(found[trial.name][-1]).get("complete")]
+            found[trial.name].append(_one(command, trial.name, target, wanted))
+            ran, took = (ran, took) if there else (ran + 1, took + time.monotonic() - began)
+        left = [trial for trial in left if _worked(found[trial.name][-1])]
+        if trials[0] not in left:  # without the unchanged program the others say nothing
+            break
     return found
 
 
@@ -136,12 +148,20 @@ def _begin(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> Non
 
 def _one(command: Sequence[str], name: str, folder: Path, options: ProfileOptions) -> Path:
     """Run a command once with these options, unless it ran before; return its folder. name: what the run is called."""
-    if not _record(folder).get("complete"):  # one that failed may have met what is mended by now
+    if not _worked(folder):  # one that failed may have met what is mended by now
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with profile.output_into(folder / LOG_FILE):
-            profile.profile(command, options, folder, name, sys.argv, once=True)
+            outcome = profile.profile(command, options, folder, name, sys.argv, once=True)
+        if outcome.status in _INTERRUPTED:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise KeyboardInterrupt
     return folder
+
+
+def _worked(folder: Path) -> bool:
+    record = _record(folder)
+    return bool(record.get("complete")) and not record.get("exit_status")
 
 
 def _record(folder: Path) -> dict[str, Any]:

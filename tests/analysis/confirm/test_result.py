@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -186,4 +187,47 @@ def test_it_is_said_in_one_sentence_then_what_to_keep(said):
 
 def test_nothing_helps(said):
     whole = {**said[0], "together": None, "keep": [], "tried": [row for row in said[0]["tried"] if row["name"] == "kept-heap"]}
-    assert confirmed.answer(whole) == "A step takes 10.50 ms; nothing helps of 1 changes that were tried."
+    assert confirmed.answer(whole) == "A step takes 10.50 ms; the change that was tried does not help."
+    assert confirmed.answer({**whole, "tried": whole["tried"] * 2}).endswith("; none of the 2 changes that were tried helps.")
+
+
+def test_what_is_kept_is_said_with_the_step_of_its_own_runs(said):
+    together = {
+        "names": ["graphs"],
+        "step_ns": 60 * MS,
+        "saved_ns": 54 * MS,
+        "interval_ns": [53 * MS, 55 * MS],
+        "p": 0.0,
+        "dropped": [],
+    }
+    text = confirmed.answer({**said[0], "step_ns": 50 * MS, "together": together})
+    assert text == "A step takes 60.00 ms; graphs makes it 54.00 ms shorter (90%; between 53.00 and 55.00 ms)."
+
+
+def test_beside_other_work_changes_of_threads_are_not_kept():
+    found = candidates.candidates("pytorch", [], ("one-thread", "kept-heap"))
+    busy = [Run(step_ns * MS, foreign_cores=1.5, cores=2) for step_ns in (130, 131, 132, 133)]
+    tried = {
+        "unchanged": busy, "one-thread": [replace(run, step_ns=60 * MS) for run in busy],
+        "kept-heap": [replace(run, step_ns=run.step_ns - 9 * MS) for run in busy],
+    }  # fmt: skip
+    rows = result.tried(found, tried)
+    assert result.busy(tried) == {"cores": 2, "others": 1.5}
+    assert result.worth_keeping(rows) == ["one-thread", "kept-heap"]
+    assert result.worth_keeping(rows, result.busy(tried)) == ["kept-heap"]
+    said = result.result("run", "pytorch", [], rows, tried, None, [], {})
+    assert confirmed.answer(said).endswith("Other processes kept 1.5 of 2 cores busy: on an idle machine it may be otherwise.")
+    assert any("Not kept beside other work of the machine" in note and "one-thread" in note for note in confirmed.notes(said))
+
+
+def test_recordings_that_met_other_work_do_not_say_where_the_time_went(said):
+    account = {**said[0]["account"], "a_ns": 124 * MS}
+    text = confirmed.markdown({**said[0], "account": account})
+    assert "### Where the time went is not told" in text
+    assert "recordings of it have steps of 124.00 ms and 8.00 ms, which the trials have not" in text
+
+
+def test_each_finding_gets_a_trial_before_any_gets_a_second():
+    found = candidates.candidates("pytorch", advice(("optimizer", 9 * MS), ("input pipeline", 3 * MS)))
+    assert names(found)[:2] == ["fused-optimizer", "loader-workers"]
+    assert names(found).index("foreach-optimizer") == 2
