@@ -125,7 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "_ARGCOMPLETE" in os.environ:
             _complete()
     given = sys.argv[1:] if arguments is None else arguments
-    parsed = parser(*given[:1]).parse_args(given)
+    parsed, unknown = parser(*given[:1]).parse_known_args(given)
+    if unknown:  # the command's own parser knows which help says more
+        _Parser(prog=f"kernelscope {parsed.command}").error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         status: int = parsed.run(parsed)
         sys.stdout.flush()

@@ -6,8 +6,10 @@ A result is the plain data of `analysis.compare` (compare.json). Everything here
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import PurePath
+from statistics import median
 from typing import Any, NamedTuple
 
 from kernelscope.analysis.explain import again
@@ -18,6 +20,7 @@ Row = dict[str, Any]
 
 INSTRUMENTATION = "(instrumentation)"
 DISTURBED = 0.25  # a traced step that differs more than this from the clean one is pointed out
+_SLOWER = 1.5  # times the other restarts' step: what one takes that met something else on the machine
 EXPLAINED = 0.80  # under this share of the step with a known layer, layers explain nothing
 WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
 CAUSES = 3
@@ -214,10 +217,17 @@ def headline(result: Result) -> str:
         kind, network = "training" if result["mode"] == "train" else "inference", result["network"]["name"]
         said = f"A step of {kind} takes {_step(best)}: {network}"
         return said if PurePath(network).stem == best["framework"] else f"{said} in {best['framework']}"  # a script's own name
-    if rows[1].get("significant") is False:
-        alike = f"{best['framework']} and {rows[1]['framework']} cannot be told apart: {step} and {_step(rows[1])}"
-        return f"{alike}; {_following(rows[2:])}" if rows[2:] else alike
+    alike = [best, *takewhile(lambda row: row.get("significant") is False, rows[1:])]
+    if len(alike) > 1:
+        names, steps = (_listed(map(of, alike)) for of in (lambda row: str(row["framework"]), _step))
+        said = f"{names} cannot be told apart: {steps} per step"
+        return f"{said}; {_following(rows[len(alike) :])}" if rows[len(alike) :] else said
     return f"{best['framework']} is fastest with {step}; {_following(rows[1:])}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    *first, last = texts
+    return f"{', '.join(first)} and {last}"
 
 
 def _following(rows: Sequence[Row]) -> str:
@@ -316,9 +326,22 @@ def warnings(result: Result, traced: bool = True) -> list[str]:
     for name, share in coverage(result).items():
         if units.known(share) and share < EXPLAINED:
             found.append(f"{name}: only {units.percent(share)} of the step has a known layer: its layers explain nothing")
+    found += [text for row in result["summary"] if (text := _slow_restart(row))]
     found += [text for name in result["frameworks"] if traced and (text := _disturbed(result, name))]
     found += [f"the columns of {table} do not add up to the clean mean step" for table in KEYS if not conserved(result, table)]
     return found + _hints(result)
+
+
+def _slow_restart(row: Row) -> str | None:
+    """Return a sentence where one restart was much slower than the others: its steps are in means, and hardly in medians."""
+    *others, slowest = sorted(row.get("repeat_medians_ns") or [0])
+    if not others or slowest < _SLOWER * median(others):
+        return None
+    others_took = f"the other{'s' if len(others) > 1 else ''} {units.duration(round(median(others)))}"
+    return (
+        f"{row['framework']}: one restart took {units.duration(slowest)} a step, {others_took}: means, and what adds up to them, "
+        "are too large; record again on a quiet machine"
+    )
 
 
 def _disturbed(result: Result, framework: str) -> str | None:

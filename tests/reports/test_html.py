@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from kernelscope.reports import html, sections
+from kernelscope.reports import content, html, sections
 
 
 def written(result, tmp_path):
@@ -112,6 +112,25 @@ def test_long_breakdowns_keep_their_sum(result, tmp_path, parse):
 def of_kernel(kernel, time_ns, **more):
     return {"kernel": kernel, "kind": "gemm", "library": "cublas", "count": 2, "duration_ns": 2 * (time_ns or 700),
             "time_ns": time_ns, "share": 0.1, "mean_ns": 700, "median_ns": 700, "min_ns": 700, "max_ns": 700, **more}  # fmt: skip
+
+
+def test_sides_that_noise_hides_from_the_fastest_stand_with_it(result):
+    rows = {row["framework"]: row for row in result["summary"]}
+    for name in ("cntk", "mxnet"):
+        rows[name].update(significant=False)
+    alike = "tensorflow, cntk and mxnet cannot be told apart: 6.42 ms, 26.2 ms and 58.2 ms per step"
+    assert content.headline(result) == f"{alike}; pytorch takes 11.1× (unsure) as long"
+
+
+def test_a_restart_that_met_something_else_is_pointed_out(result):
+    result["summary"][0]["repeat_medians_ns"] = [15_000_000, 16_000_000, 60_000_000]
+    assert any(
+        "one restart took 60.0 ms a step, the others 15.5 ms: means, and what adds up to them, are too large" in text
+        for text in content.warnings(result)
+    )
+    result["summary"][0]["repeat_medians_ns"] = [15_000_000, 16_000_000, 20_000_000]
+    first = result["summary"][0]["framework"]
+    assert not any(text.startswith(f"{first}: one restart") for text in content.warnings(result))
 
 
 def test_kernels_come_before_what_the_host_did_and_show_what_fits():
