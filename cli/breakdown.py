@@ -156,7 +156,8 @@ def _hint_of_devices(trace: Trace) -> None:
 def _hint(window: str) -> None:
     """Say how to see a step where all of a capture is broken down."""
     if window == "capture":
-        print("kernelscope: the capture marks no steps and is taken as a whole; --steps auto finds what repeats", file=sys.stderr)
+        more = "--steps auto takes what repeats, as advise does"
+        print(f"kernelscope: the capture marks no steps and is taken as a whole; {more}", file=sys.stderr)
 
 
 def _of_steps(path: Path, arguments: argparse.Namespace) -> int:

@@ -37,7 +37,13 @@ def answer(result: Result) -> str:
     tried = (
         f"none of the {len(rows)} changes that were tried helps" if len(rows) > 1 else "the change that was tried does not help"
     )
-    return f"{begin}; {tried}.{_busy(result)}"
+    return f"{begin}; {tried}{_visible(rows)}.{_busy(result)}"
+
+
+def _visible(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how large an effect of any change would have been seen: half of the widest interval."""
+    widths = [high - low for low, high in (row["interval_ns"] for row in rows if row["interval_ns"])]
+    return f" (more than {_ms(max(widths) / 2)} ms would have been seen)" if widths else ""
 
 
 def _busy(result: Result) -> str:

@@ -46,8 +46,8 @@ class Intervention:
     name: what it is called on the command line and in tables. frameworks: those that have it, none for all. topics: of findings
     that it answers. keep: the line that makes it last. changes, variables: how it is made. results: why results are others, empty
     where they have to stay the same. bound: it is no remedy, and only tells what could be won at most. word: what a finding's
-    title must hold for this to answer it, where its topic has several remedies. cores: what it is worth depends on how many cores
-    are free: beside other processes that cannot be told.
+    title must hold for this to answer it, where its topic has several remedies. cores: it takes threads away or ties them to
+    cores, which beside other processes helps for their sake.
     """
 
     name: str
@@ -106,7 +106,7 @@ INTERVENTIONS = (
                  ("pytorch:not deterministic",), word="deterministic"),
     Intervention("no-checkpoints", _TORCH, ("recomputation",), "call the layers without torch.utils.checkpoint",
                  ("pytorch:no checkpoints",)),
-    Intervention("all-cores", _TORCH, _THREADS, "leave torch.set_num_threads out", ("pytorch:all cores",), cores=True),
+    Intervention("all-cores", _TORCH, _THREADS, "leave torch.set_num_threads out", ("pytorch:all cores",)),
     Intervention("onednn-on", _TORCH, _ONEDNN, "torch.backends.mkldnn.enabled = True", ("pytorch:onednn",)),
     Intervention("loader-workers", _TORCH, _INPUT, "DataLoader(..., num_workers=2, persistent_workers=True)",
                  ("pytorch:workers",)),
@@ -142,7 +142,7 @@ INTERVENTIONS = (
     Intervention("hybridized", _MX, (*_FUSION, *_EAGER), "net.hybridize(static_alloc=True, static_shape=True)",
                  ("mxnet:hybridized",)),
     _setting("bulk-execution", _MX, _DEBUGGING, _BULK),
-    _setting("engine-threads", _MX, _THREADS, {"MXNET_CPU_WORKER_NTHREADS": str(len(os.sched_getaffinity(0)))}, True),
+    _setting("engine-threads", _MX, _THREADS, {"MXNET_CPU_WORKER_NTHREADS": str(len(os.sched_getaffinity(0)))}),
     _setting("hidden-communication", _JAX, ("communication",), {"XLA_FLAGS": "--xla_gpu_enable_latency_hiding_scheduler=true"}),
     Intervention("jit-on", _JAX, _EAGER, "leave jax.disable_jit out", ("jax:compiled",), {"JAX_DISABLE_JIT": "0"}),
     Intervention("jitted-gradients", _JAX, _EAGER, "jax.jit(jax.value_and_grad(f))", ("jax:compiled gradients",)),
