@@ -326,22 +326,23 @@ def warnings(result: Result, traced: bool = True) -> list[str]:
     for name, share in coverage(result).items():
         if units.known(share) and share < EXPLAINED:
             found.append(f"{name}: only {units.percent(share)} of the step has a known layer: its layers explain nothing")
-    found += [text for row in result["summary"] if (text := _slow_restart(row))]
+    found += _slow_restarts(result["summary"])
     found += [text for name in result["frameworks"] if traced and (text := _disturbed(result, name))]
     found += [f"the columns of {table} do not add up to the clean mean step" for table in KEYS if not conserved(result, table)]
     return found + _hints(result)
 
 
-def _slow_restart(row: Row) -> str | None:
-    """Return a sentence where one restart was much slower than the others: its steps are in means, and hardly in medians."""
-    *others, slowest = sorted(row.get("repeat_medians_ns") or [0])
-    if not others or slowest < _SLOWER * median(others):
-        return None
-    others_took = f"the other{'s' if len(others) > 1 else ''} {units.duration(round(median(others)))}"
-    return (
-        f"{row['framework']}: one restart took {units.duration(slowest)} a step, {others_took}: means, and what adds up to them, "
-        "are too large; record again on a quiet machine"
-    )
+def _slow_restarts(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence on sides of which one restart was much slower than the others: that is in means, hardly in medians."""
+    found = []
+    for row in rows:
+        *others, slowest = sorted(row.get("repeat_medians_ns") or [0])
+        if others and slowest >= _SLOWER * median(others):
+            found.append(f"{row['framework']} ({units.duration(slowest)} a step, else {units.duration(round(median(others)))})")
+    if not found:
+        return []
+    said = f"one restart was much slower than the others, so means are too large: {', '.join(found)}"
+    return [f"{said}; record again on a quiet machine"]
 
 
 def _disturbed(result: Result, framework: str) -> str | None:

@@ -42,7 +42,7 @@ def test_numbers_are_whole_at_common_widths(result, width):
 def test_the_answer_comes_first(result):
     lines = drawn(terminal.comparison(result), 120).splitlines()
     assert lines[0].startswith("tensorflow is fastest with 6.42 ms per step; cntk takes 4.08× as long")
-    top = "\n".join(lines[:16])
+    top = "\n".join(lines[:18])
     assert "LeNet-5" in top
     assert "train · batch 64 · cpu · 2 threads · conditions: as it comes" in top
     assert "conv2 backward +40.4 ms" in top
