@@ -155,3 +155,20 @@ def test_what_it_records_is_a_run_like_any_other(packed, tmp_path, framework):
     assert "PATH" not in json.loads((run.path / "run.json").read_text())["variables"]
     assert "kernelscope-agent-" not in (run.path / "lines" / "1" / "lines.json").read_text()
     assert "LD_LIBRARY_PATH" not in written
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_steps_of_optimizers_are_seen_where_pytorch_does_not_tell_them(packed, tmp_path):
+    """Alone shows PyTorch before 2.0, which has no hooks of optimizers: 1.5.1, where the environment of Caffe2 is set up."""
+    found = environments.find("caffe2")
+    if found is None:
+        pytest.skip("the environment of caffe2, which has PyTorch 1.5.1, is not set up")
+    script = str(Path(TOY).with_name("train_torch.py"))
+    done = _agent(packed, "profile", "-o", "run", "--", str(found.python), script, python=str(found.python), folder=tmp_path)
+    assert "each ends with an optimizer's step" in done.stderr
+    run = Run(tmp_path / "run")
+    assert len(run.clean_steps()) >= 20
+    ranges = run.layers_trace().ranges
+    assert {"stem", "blocks.0.conv1"} <= set(ranges.loc[ranges["category"] == "layer", "name"])
+    assert (ranges["phase"] == "optimizer").any()

@@ -70,7 +70,7 @@ class Library(object):
         return found
 
     def settings(self) -> Dict[str, Any]:
-        """Return the settings in force that can make a difference to speed or results."""
+        """Return the settings in force that can make a difference to speed or results; None what this release does not tell."""
         torch = self.torch
         cudnn = torch.backends.cudnn
         return {
@@ -79,13 +79,13 @@ class Library(object):
             "cores": cores(),
             "onednn": bool(torch.backends.mkldnn.is_available() and getattr(torch.backends.mkldnn, "enabled", True)),
             "default_dtype": str(torch.get_default_dtype()).replace("torch.", ""),
-            "matmul_precision": torch.get_float32_matmul_precision(),
-            "tf32_matmul": bool(torch.backends.cuda.matmul.allow_tf32),
-            "tf32_cudnn": bool(cudnn.allow_tf32),
+            "matmul_precision": _asked(torch, "get_float32_matmul_precision"),
+            "tf32_matmul": getattr(getattr(torch.backends.cuda, "matmul", None), "allow_tf32", None),
+            "tf32_cudnn": getattr(cudnn, "allow_tf32", None),
             "cudnn_benchmark": bool(cudnn.benchmark),
             "cudnn_deterministic": bool(cudnn.deterministic),
-            "deterministic_algorithms": bool(torch.are_deterministic_algorithms_enabled()),
-            "anomaly_detection": bool(torch.is_anomaly_enabled()),
+            "deterministic_algorithms": _asked(torch, "are_deterministic_algorithms_enabled"),
+            "anomaly_detection": _asked(torch, "is_anomaly_enabled"),
             "profiler": bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", False)),
             "memory_format": self._memory_format(),
             "execution": self.execution(),
@@ -133,3 +133,9 @@ class Library(object):
         if on_gpu or kernels:
             for name in SYNCHRONISING:
                 patches.wrap(self.torch.Tensor, name, recorder.around("sync" if on_gpu else "phase", name, "other"))
+
+
+def _asked(owner: Any, name: str) -> Any:
+    """Return what a function says; None where this release has none of the name."""
+    function = getattr(owner, name, None)
+    return None if function is None else function()

@@ -135,7 +135,11 @@ class Layers(object):
             own = "%s %d" % (title, number)
         self._names[id(root)] = self._names[id(bare)] = own
         self._kept += [root, bare]
-        for path, module in bare.named_modules(remove_duplicate=False):
+        try:
+            named = bare.named_modules(remove_duplicate=False)
+        except TypeError:  # before PyTorch 1.9, which names each once
+            named = bare.named_modules()
+        for path, module in named:
             path = path.replace("_orig_mod.", "").replace("._orig_mod", "")
             name = own if not path or path == "_orig_mod" else "%s.%s" % (own, path) if prefixed else path
             known = self._names.get(id(module))
@@ -276,6 +280,11 @@ class Layers(object):
             self._handles.append(optimizer.register_optimizer_step_post_hook(after))
             # hooks run in the order of their making: the range must be closed before the step ends
             optimizer._global_optimizer_post_hooks.move_to_end(self._handles[-1].id, last=False)
+        else:  # before PyTorch 2.0
+            around = recorder.around("phase", "optimizer step", "optimizer")
+            for kind in optimizer.Optimizer.__subclasses__():
+                if "step" in vars(kind):
+                    self._patches.wrap(kind, "step", around)
         for owner in (optimizer.Optimizer, self.torch.nn.Module):
             self._patches.wrap(owner, "zero_grad", recorder.around("phase", "optimizer zero_grad", "optimizer"))
         clipping = recorder.around("phase", "clip gradients", "optimizer")

@@ -37,6 +37,8 @@ class Adapter(Base):
         self.library = Library(torch)
         self.roots = Seen()  # the outermost modules that were called
         self._optimizes = False  # whether an optimizer was made
+        self._tells = True  # whether PyTorch tells of optimizers' steps
+        self._watched: Set[type] = set()  # kinds of optimizers whose steps are wrapped, where it does not
         self._differentiated = False  # whether there was a backward since a step ended
         self._trained: Callable[[], Any] = lambda: None  # a weak reference to the model whose calls follow a backward
         self._operators: Any = None  # of the kernels pass
@@ -51,10 +53,9 @@ class Adapter(Base):
         torch = self.torch
         from torch.optim import optimizer
 
-        if hasattr(optimizer, "register_optimizer_step_post_hook"):
+        self._tells = hasattr(optimizer, "register_optimizer_step_post_hook")  # since PyTorch 2.0
+        if self._tells:
             self._handles.append(optimizer.register_optimizer_step_post_hook(self._optimizer_stepped))
-        else:
-            self.recording.note("unavailable", "steps of optimizers: PyTorch before 2.0 does not tell them")
         self.searching.wrap(torch.nn.Module, "__call__", self._looking)
         self.searching.wrap(torch.autograd, "backward", self._differentiating)
         self.stepping.wrap(optimizer.Optimizer, "__init__", self._making)
@@ -64,11 +65,26 @@ class Adapter(Base):
         self.recording.stepped(self, id(optimizer))
 
     def _making(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*arguments: Any, **keywords: Any) -> Any:
+        def made(optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
             self.recording.trains = self._optimizes = True
-            return original(*arguments, **keywords)
+            output = original(optimizer, *arguments, **keywords)
+            kind = type(optimizer)
+            if not self._tells and kind not in self._watched:
+                self._watched.add(kind)
+                self.stepping.wrap(kind, "step", self._stepping)
+            return output
 
         return made
+
+    def _stepping(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap the step of a kind of optimizer where PyTorch has no hooks for it."""
+
+        def stepped(optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
+            output = original(optimizer, *arguments, **keywords)
+            self._optimizer_stepped(optimizer, arguments, keywords)
+            return output
+
+        return stepped
 
     def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap backward: without an optimizer the script itself updates what has gradients, after it."""
