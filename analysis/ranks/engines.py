@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,10 +38,19 @@ def each(
     count = min(workers or os.cpu_count() or 1, len(paths))
     if scheduler:
         yield from _on_dask(function, paths, folder, scheduler)
-    elif count < 2:
+    elif count < 2 or not _have_locks():
         yield from (function(path, folder) for path in paths)
     else:
         yield from _in_processes(function, paths, folder, count)
+
+
+def _have_locks() -> bool:
+    """Return whether processes can have locks in common: where nothing can be written into /dev/shm, they cannot."""
+    try:
+        multiprocessing.Lock()
+    except OSError:
+        return False
+    return True
 
 
 def _in_processes(function: Function, paths: Sequence[str], folder: str, count: int) -> Iterator[dict[str, Any]]:

@@ -158,3 +158,12 @@ def test_workers_killed_at_random_change_nothing(tmp_path):
     process.kill()
     process.wait()
     assert said(paths, workers=1, folder=folder / "summaries") == alone
+
+
+def test_where_processes_have_no_locks_one_reads_all(tmp_path, monkeypatch):
+    def none():
+        raise OSError(30, "Read-only file system")
+
+    alone = said(captures(), workers=1)
+    monkeypatch.setattr(engines.multiprocessing, "Lock", none)
+    assert said(captures(), workers=2) == alone

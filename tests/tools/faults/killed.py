@@ -49,6 +49,7 @@ class Command:
 SMALL = ("--steps", "3", "--warmup", "2", "--repeats", "1")
 SCRIPT = ROOT / "tests" / "tracer" / "children" / "train_tiny.py"
 SWEEP = Path(__file__).with_name("sweep.toml")
+PROFILE = ("profile", "--force", "--steps", "5")
 COMMANDS = (
     Command("import", ("import", str(CAPTURE), "-o", "{out}"), ("--force",), ("breakdown", "{out}")),
     Command("report", ("report", str(CAPTURE), "-o", "{out}.html"), ("--force",)),
@@ -59,7 +60,7 @@ COMMANDS = (
         "compare", ("compare", "lenet", "-f", "pytorch", *SMALL, "-o", "{out}"), ("--force",), ("breakdown", "{out}/pytorch")
     ),
     Command("run", ("run", "lenet", "-f", "pytorch", *SMALL, "-o", "{out}"), ("--force",), ("breakdown", "{out}")),
-    Command("profile", ("profile", "--steps", "5", "-o", "{out}", "--", "{pytorch}", str(SCRIPT)), (), ("breakdown", "{out}")),
+    Command("profile", (*PROFILE, "-o", "{out}", "--", "{pytorch}", str(SCRIPT)), (), ("breakdown", "{out}")),
     Command("sweep", ("sweep", str(SWEEP), "-o", "{out}"), (), ("report", "{out}", "-o", "{out}.html", "--force")),
 )  # fmt: skip
 RECORDING = ("compare", "run", "profile", "sweep")

@@ -1,4 +1,4 @@
-"""Try commands where memory, processors, folders or the clock are not as usual (Linux, as root): they work, or say why in a line.
+"""Try commands where memory, processors or folders are not as usual (Linux, as root): they work, or say why in a line.
 
     python tests/tools/faults/surroundings.py [--only NAME] [--in SURROUNDING]
 
@@ -9,62 +9,29 @@ when it ends by a signal or a traceback, or fails without a line of ours. Exits 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from killed import COMMANDS, KERNELSCOPE, Command, filled, remove, workplace
 
 CGROUPS = Path("/sys/fs/cgroup")
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 CORES = """import os
 os.cpu_count = lambda: 128
 os.sched_getaffinity = lambda pid: set(range(128))
 """
-Around = Callable[[Path], contextlib.AbstractContextManager[None]]
-
-
-@contextlib.contextmanager
-def nothing(scratch: Path) -> Iterator[None]:
-    """Nothing goes on beside the command."""
-    yield
-
-
-@contextlib.contextmanager
-def jumping(scratch: Path) -> Iterator[None]:
-    """The clock is set back by an hour, and forward by two, every half second in turns."""
-    file, over = scratch / "offset", threading.Event()
-
-    def jump() -> None:
-        offsets = ("-1h", "+1h")
-        while not over.wait(0.5):
-            file.write_text(offsets[int(time.monotonic() * 2) % 2])
-
-    file.write_text("+0")
-    thread = threading.Thread(target=jump)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @dataclass(frozen=True)
 class Surrounding:
-    """Where a command is run. before: words of its shell; variables: with {scratch}; around: what goes on meanwhile."""
+    """Where a command is run. before: words of its shell; variables: with {scratch}."""
 
     name: str
     before: str = ""
     variables: dict[str, str] = field(default_factory=dict)
-    around: Around = nothing
 
 
 def _read_only(folder: str) -> str:
@@ -88,10 +55,6 @@ SURROUNDINGS = (
     Surrounding("a home that cannot be written", "mount --bind -o ro $HOME $HOME; mount -o remount,bind,ro $HOME"),
     Surrounding("64 descriptors", "ulimit -n 64"),
     Surrounding("LANG=C", variables={"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
-    Surrounding("a clock that jumps", "", {
-        "LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": "{scratch}/offset", "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }, jumping),
 )  # fmt: skip
 
 
@@ -101,15 +64,9 @@ def tried(command: Command, where: Surrounding, out: Path, scratch: Path) -> str
     script = f'set -e; {where.before}; exec "$@"' if where.before else 'exec "$@"'
     variables = {name: value.format(scratch=scratch) for name, value in where.variables.items()}
     words = ["unshare", "--mount", "sh", "-c", script, "sh", KERNELSCOPE, *filled(command.words, out)]
-    with where.around(scratch):
-        done = subprocess.run(
-            words,
-            env={**os.environ, "TMPDIR": str(scratch), **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+    done = subprocess.run(
+        words, env={**os.environ, "TMPDIR": str(scratch), **variables}, capture_output=True, text=True, check=False, timeout=600
+    )
     remove(out)
     said = [line for line in done.stderr.splitlines() if "error:" in line]
     if done.returncode < 0 or done.returncode > 128 or "Traceback" in done.stderr:
@@ -131,9 +88,6 @@ def main() -> int:
     tempfile.tempdir = "/var/tmp"  # what commands write is not in the folders that are changed
     for where in SURROUNDINGS:
         if where.name not in (arguments.places or [where.name]):
-            continue
-        if "LD_PRELOAD" in where.variables and not Path(FAKETIME).is_file():
-            print(f"{where.name}: not tried: libfaketime is not installed")
             continue
         for command in COMMANDS:
             if command.name in (arguments.only or [command.name]):
