@@ -104,25 +104,11 @@ def test_trials_run_in_the_environment_of_the_recording(recorded: Path, tmp_path
 @pytest.mark.slow
 def test_trials_that_were_killed_go_on(recorded: Path, tmp_path: Path) -> None:
     """Alone shows what is left when trials are killed at any moment: whole runs, which count, and others, which run again."""
-    line = [
-        *OURS,
-        "confirm",
-        "--rounds",
-        "3",
-        "--only",
-        "nothing",
-        "--format",
-        "json",
-        "-o",
-        str(tmp_path / "trials"),
-        str(recorded),
-    ]
+    line = _nothing_tried(recorded, tmp_path / "trials")
     kept: dict[Path, int] = {}
     for wanted in (1, 3):
         process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        until = time.monotonic() + 200
-        while len(_whole(tmp_path / "trials")) < wanted and time.monotonic() < until:
-            time.sleep(0.2)
+        _wait_for(tmp_path / "trials", wanted)
         time.sleep(random.uniform(0, 2))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -139,23 +125,9 @@ def test_trials_that_were_killed_go_on(recorded: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_ctrl_c_ends_trials_at_once_and_the_same_command_goes_on(recorded: Path, tmp_path: Path) -> None:
     """Alone shows that a program that is told to end with us is no failed trial of its change."""
-    line = [
-        *OURS,
-        "confirm",
-        "--rounds",
-        "3",
-        "--only",
-        "nothing",
-        "--format",
-        "json",
-        "-o",
-        str(tmp_path / "trials"),
-        str(recorded),
-    ]
+    line = _nothing_tried(recorded, tmp_path / "trials")
     process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    until = time.monotonic() + 200
-    while len(_whole(tmp_path / "trials")) < 2 and time.monotonic() < until:
-        time.sleep(0.2)
+    _wait_for(tmp_path / "trials", 2)
     time.sleep(2.0)
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=10)
@@ -179,6 +151,18 @@ def test_variables_that_the_recording_had_not_are_not_the_trials(tmp_path: Path,
     assert os.environ["OMP_NUM_THREADS"] == "1"
     with Script(3, tmp_path, {}, tmp_path, ["python", "train.py"]).environment():
         assert os.environ["OMP_NUM_THREADS"] == "1", "an old recording does not tell"
+
+
+def _nothing_tried(recorded: Path, trials: Path) -> list[str]:
+    """Return a command that tries a change which does nothing."""
+    return [*OURS, "confirm", "--rounds", "3", "--only", "nothing", "--format", "json", "-o", str(trials), str(recorded)]
+
+
+def _wait_for(folder: Path, count: int) -> None:
+    """Wait until so many trials have ended."""
+    until = time.monotonic() + 200
+    while len(_whole(folder)) < count and time.monotonic() < until:
+        time.sleep(0.2)
 
 
 def _whole(folder: Path) -> dict[Path, int]:

@@ -13,7 +13,7 @@ import shutil
 import zlib
 from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence, Union
 
-from kernelscope.tracer.inside import disclosure
+from kernelscope.tracer.inside import disclosure, durable
 
 TEXTS = (".json", ".jsonl", ".log", ".raw", ".txt", ".csv", ".py", ".new", ".seen", ".failed", "owner")
 DATABASE = ".sqlite"
@@ -136,7 +136,7 @@ def _replace(path: str, write: Callable[[Any], Any]) -> None:
         with open(new, "wb") as out:
             write(out)
         shutil.copymode(path, new)
-        os.replace(new, path)
+        durable.replace(new, path)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(new)

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from kernelscope.tracer.inside import durable
 from kernelscope.tracer.outside import interrupts, openmpi
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.interpreters import Interpreter
@@ -221,9 +222,7 @@ class Builder:
             "size_bytes": _size(self.folder),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        new = self.folder / (MARKER + ".new")
-        new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
-        new.replace(self.folder / MARKER)
+        durable.write_text(self.folder / MARKER, json.dumps(content, indent=1) + "\n")
 
     def _run(self, command: list[str], log: IO[str]) -> list[str]:
         """Run a command, log its output and show what it is busy with; return its lines. Raise ChildError when it fails."""

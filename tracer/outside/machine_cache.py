@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside import durable
 from kernelscope.tracer.outside import conditions, environments
 
 
@@ -42,6 +42,4 @@ def read(file: Path, schema: int | str) -> dict[str, Any] | None:
 def write(file: Path, content: Mapping[str, Any]) -> None:
     """Write a file, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".new")
-    temporary.write_text(json.dumps(content, indent=1), encoding="utf8")
-    os.replace(temporary, file)
+    durable.write_text(file, json.dumps(content, indent=1))

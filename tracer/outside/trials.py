@@ -29,9 +29,7 @@ from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.variants import Variant
 
 TRIALS, KEPT, SET = "trials", "kept", "trials.json"
-_INTERRUPTED = tuple(
-    128 + number for number in (signal.SIGINT, signal.SIGTERM)
-)  # exit statuses of a program that was told to end
+_INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit statuses of a program that was told to end
 
 
 @dataclass(frozen=True)

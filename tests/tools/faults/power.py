@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-from killed import KERNELSCOPE, Command, commands, filled, remove, run, workplace
+from killed import Command, commands, filled, remove, run, workplace
+from syscalls import traced
 
 WRITES = ("write", "pwrite64", "writev", "pwritev", "sendfile", "copy_file_range", "ftruncate")
 _WRITE = re.compile(r"\b(?:(?:p?writev?(?:64)?|sendfile|ftruncate)\(|copy_file_range\(\d+<[^>]*>, \w+, )\d+<([^>]+)>")
@@ -43,20 +43,8 @@ def case(command: Command, out: Path, scratch: Path) -> list[str]:
     """Run a command, cut the power, and read what it wrote; return what is wrong."""
     assert command.reads is not None
     log = scratch.with_name("log")
-    traced = (
-        "strace",
-        "-f",
-        "-qq",
-        "-y",
-        "-e",
-        f"trace={','.join(WRITES)},fsync,fdatasync,rename,renameat,renameat2",
-        "-o",
-        str(log),
-    )
-    variables = {**os.environ, "TMPDIR": str(scratch), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [*traced, KERNELSCOPE, *filled(command.words, out)], env=variables, capture_output=True, text=True, check=False
-    )
+    names = ",".join((*WRITES, "fsync", "fdatasync", "rename", "renameat", "renameat2"))
+    done = traced(filled(command.words, out), scratch, "-y", "-e", f"trace={names}", "-o", str(log))
     if done.returncode:
         return [f"{command.name}: does not run at all: {done.stderr.strip().splitlines()[-1:]}"]
     before = run(filled(command.reads, out), scratch)

@@ -14,7 +14,8 @@ def power(monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     yield module
-    sys.modules.pop("killed", None)
+    for name in ("killed", "syscalls"):
+        sys.modules.pop(name, None)
 
 
 def test_files_that_were_renamed_without_being_synchronised_are_found(power):

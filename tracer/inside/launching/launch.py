@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Any, Dict, Sequence, Tuple, Union
 
-from kernelscope.tracer.inside import disclosure, durable
+from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching import command as process
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.options import ProfileOptions
@@ -59,7 +59,6 @@ def launch(
     else:
         outcome = Result(run, status, watcher, options.passes).outcome()
     scrubber.folder(folder)
-    durable.flush(folder)  # what was scrubbed was written anew
     return outcome
 
 
