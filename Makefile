@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
 EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
-MORE := jax,keras-torch,onednn,onnxruntime,chainer
+MORE := jax,keras-torch,onednn,onnxruntime
+OLDER := chainer
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dist docs test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed licences hashes gpu-check clean
@@ -30,10 +31,10 @@ docs: $(VENV)/.installed ## build the documentation site into out/site, which op
 
 test: $(VENV)/.installed lint ## run all tests, with real frameworks (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
-	$(BIN)/python -m pytest -m 'not long' -n 2 --dist loadfile --no-loadscope-reorder --durations 40
+	$(BIN)/python -m pytest -m 'not long' -n 2 --dist loadfile --no-loadscope-reorder --durations 40 --junit-xml out/tests.xml
 
 test-all: $(VENV)/.installed lint ## run what repeats at length what other tests show, too
-	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
+	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE) $(OLDER))
 	$(BIN)/python -m pytest -m '' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.installed ## run the tests that need no framework

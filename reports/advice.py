@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, RECORD_GRAPHS
-from kernelscope.reports import text
+from kernelscope.reports import content, text
 
 MOST = 3  # pieces of advice that are told in full; of the others only what to do
 _COMPUTING = "computing"  # a part of a step
@@ -58,7 +58,7 @@ def answer(result: Result) -> str:
             else f"Kernels and copies add up to {ms(step_ns)}"
         )
         whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else totals
-    return f"{whole}{_on(result)}: {', '.join(first)}.{_earlier(result)}{_busy(result)}{saved}"
+    return f"{whole}{_on(result)}: {', '.join(first)}.{_earlier(result)}{content.busy(result)}{saved}"
 
 
 def _earlier(result: Result) -> str:
@@ -75,14 +75,6 @@ def _nothing(result: Result) -> str:
     if hidden < _HIDDEN * result["step_ns"]:
         return " Nothing stands out to be saved."
     return f" What could be saved is not known: the kernels {GRAPHS} were not recorded ({RECORD_GRAPHS} records them)."
-
-
-def _busy(result: Result) -> str:
-    """Return that other processes kept cores busy, where they did: what was measured then is no quiet machine's."""
-    busy = result.get("busy")
-    if not busy:
-        return ""
-    return f" Other processes kept {busy['others']:.1f} of {busy['cores']} cores busy: on an idle machine it may take less."
 
 
 def _longest(result: Result, part: Mapping[str, Any]) -> str:

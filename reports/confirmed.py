@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from kernelscope.analysis.confirm.verdicts import CONFIRMED, PARTLY, VERDICTS
-from kernelscope.reports import text
+from kernelscope.reports import content, text
 from kernelscope.reports.fitted import Fitted
 from kernelscope.reports.renderers import Markdown
 from kernelscope.reports.table import Table, of_rows
@@ -30,30 +30,20 @@ def answer(result: Result) -> str:
         share = together["saved_ns"] / max(together["step_ns"], 1)
         make = "make" if len(together["names"]) > 1 else "makes"
         saved = f"{_ms(together['saved_ns'])} ms shorter ({share:.0%}; between {low} and {high} ms)"
-        return f"{begin}; {names} {make} it {saved}.{_busy(result)}"
+        return f"{begin}; {names} {make} it {saved}.{content.busy(result)}"
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
-        return f"{begin}; nothing that was tried is known to help and leaves results as they are.{_busy(result)}"
+        return f"{begin}; nothing that was tried is known to help and leaves results as they are.{content.busy(result)}"
     tried = (
         f"none of the {len(rows)} changes that were tried helps" if len(rows) > 1 else "the change that was tried does not help"
     )
-    return f"{begin}; {tried}{_visible(rows)}.{_busy(result)}"
+    return f"{begin}; {tried}{_visible(rows)}.{content.busy(result)}"
 
 
 def _visible(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return how large an effect of any change would have been seen: half of the widest interval."""
     widths = [high - low for low, high in (row["interval_ns"] for row in rows if row["interval_ns"])]
     return f" (more than {_ms(max(widths) / 2)} ms would have been seen)" if widths else ""
-
-
-def _busy(result: Result) -> str:
-    """Return that other processes kept cores busy, where they did."""
-    busy = result.get("busy")
-    if not busy:
-        return ""
-    return (
-        f" Other processes kept {busy['others']:.1f} of {busy['cores']:.0f} cores busy: on an idle machine it may be otherwise."
-    )
 
 
 def shown(result: Result) -> Trimmed:

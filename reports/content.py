@@ -182,9 +182,22 @@ def work(result: Result) -> str:
     parts = [
         f"{network['name']} ({network['title']})" if network.get("title") else network["name"], result["mode"],
         batch(result), result["device"],
-        f"{threads} thread{'' if threads == 1 else 's'}" if threads else None, f"conditions: {result['conditions']}",
+        f"{threads} thread{'' if threads == 1 else 's'}" if threads else None, recorded(result["conditions"]),
     ]  # fmt: skip
     return " · ".join(str(part) for part in parts if part)
+
+
+def recorded(conditions: str) -> str:
+    """Return how it was recorded: which option asks for a machine that is kept from disturbing, and whether it was given."""
+    return "recorded with --steady" if conditions == "steady" else "recorded without --steady"
+
+
+def busy(result: Mapping[str, Any]) -> str:
+    """Return that other processes kept cores busy, where they did: what was measured then is no idle machine's."""
+    known = result.get("busy")
+    if not known:
+        return ""
+    return f" Other processes kept {known['others']:.1f} of {known['cores']:.0f} cores busy: on an idle machine it may differ."
 
 
 def batch(result: Mapping[str, Any]) -> str | None:

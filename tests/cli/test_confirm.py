@@ -102,6 +102,7 @@ def test_trials_run_in_the_environment_of_the_recording(recorded: Path, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_trials_that_were_killed_go_on(recorded: Path, tmp_path: Path) -> None:
     """Alone shows what is left when trials are killed at any moment: whole runs, which count, and others, which run again."""
     line = _nothing_tried(recorded, tmp_path / "trials")
@@ -172,6 +173,7 @@ def _whole(folder: Path) -> dict[Path, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_changes_of_a_workload_take_turns_window_by_window(recorded: Path, tmp_path: Path) -> None:
     """Alone shows changes in our own workloads: made in the framework, and compared by the first losses of the check."""
     assert recorded.is_dir(), "PyTorch is there"

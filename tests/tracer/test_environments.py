@@ -405,6 +405,7 @@ def test_openmpi_without_the_systems_package_lists(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("framework", ["mxnet", "cntk"])
 def test_real_environment(framework, cache):
     """Built from nothing, as a user's first `env create` does; the largest ones are built so by `make test` itself."""

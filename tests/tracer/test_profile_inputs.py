@@ -82,7 +82,7 @@ def test_what_a_data_set_computes_is_input(how: str, profiled: Profiled) -> None
     assert_input_is_named(*sides)
 
 
-@pytest.mark.parametrize("how", ["loop", "fit"])
+@pytest.mark.parametrize("how", [pytest.param("loop", marks=pytest.mark.long), "fit"])
 def test_python_in_a_pipeline_of_tensorflow_is_input(how: str, profiled: Profiled) -> None:
     evidence = assert_input_is_named(*(profiled("tensorflow", how, what) for what in ("plain", "python")))
     assert any("pipeline calls Python" in sentence for sentence in evidence)

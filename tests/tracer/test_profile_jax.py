@@ -197,9 +197,9 @@ print(float(w.sum()))
     ("how", "why", "example"),
     [
         ("shape", "the shape of x changes", "float32[{0},8] after float32[{1},8]"),
-        ("static value", "the static value of scale changes", "{0}.0 after {1}.0"),
+        pytest.param("static value", "the static value of scale changes", "{0}.0 after {1}.0", marks=pytest.mark.long),
         ("new", "it is another function each time, made anew by jax.jit, a lambda or a function within the step", None),
-        ("same", None, None),
+        pytest.param("same", None, None, marks=pytest.mark.long),
     ],
 )
 def test_why_functions_are_compiled_anew(how: str, why: str | None, example: str | None, python: str, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ print(float(w.sum()))
 """
 
 
-@pytest.mark.parametrize(("made", "compiled"), [("partial(step, 0.1)", 6), ("step_of_one", 0)])
+@pytest.mark.parametrize(("made", "compiled"), [("partial(step, 0.1)", 6), pytest.param("step_of_one", 0, marks=pytest.mark.long)])
 def test_a_function_that_the_loop_compiles_again_is_one_function(made: str, compiled: int, python: str, tmp_path: Path) -> None:
     """JAX keeps what it compiled of one function, and traces it no more: nothing but the call tells that it trains."""
     code = _JITTED_AGAIN.format(made).replace("\nfor ", "\nstep_of_one = partial(step, 0.1)\nfor ")
@@ -286,7 +286,7 @@ def modules() -> str:
         sys.path.remove(str(folder))
 
 
-@pytest.mark.parametrize("library", ["nnx", "equinox"])
+@pytest.mark.parametrize("library", ["nnx", pytest.param("equinox", marks=pytest.mark.long)])
 def test_modules_of_nnx_and_equinox_are_layers(library: str, modules: str, tmp_path: Path) -> None:
     script = (modules, str(CHILDREN / "train_modules.py"), library, "60")
     done = profiled(tmp_path / "run", *script, options=("--steps", "10"))

@@ -119,6 +119,7 @@ def test_all_passes_have_steps_of_one_kind(
 # --- bounds --------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_steps_of_the_kernels_pass(pytorch_run: Callable[..., Run]) -> None:
     """The trace is written in parts, however many annotations are open; without that the process grows by 185 MB here."""
     run = pytorch_run(CHILDREN / "train_images.py", 40, options=("--max-trace-size", "100MB", "--warmup", "3"))

@@ -1,6 +1,7 @@
 """Older systems, each in its own environment: the same parameters, shapes, outputs and losses as all others.
 
-CI has the environment of Chainer only: the others take long to make, and Theano to compile. They are tried where they are.
+`make test-all` makes the environment of Chainer only: the others take long to make, and Theano to compile. They are tried where
+they are.
 The reference numbers are those of the PyTorch programs; see tests/workloads/test_programs.py and test_more_networks.py.
 """
 
@@ -44,6 +45,7 @@ print(json.dumps(found))
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_programs_compute_the_reference(run_in, monkeypatch, framework):
     if framework != "chainer" and environments.find(framework) is None:

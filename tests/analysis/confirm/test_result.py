@@ -221,7 +221,7 @@ def test_beside_other_work_changes_of_threads_are_not_kept():
     assert result.worth_keeping(rows) == ["one-thread", "kept-heap"]
     assert result.worth_keeping(rows, result.busy(tried)) == ["kept-heap"]
     said = result.result("run", "pytorch", [], rows, tried, None, [], {})
-    assert confirmed.answer(said).endswith("Other processes kept 1.5 of 2 cores busy: on an idle machine it may be otherwise.")
+    assert confirmed.answer(said).endswith("Other processes kept 1.5 of 2 cores busy: on an idle machine it may differ.")
     assert any("Not kept beside other work of the machine" in note and "one-thread" in note for note in confirmed.notes(said))
 
 

@@ -123,6 +123,7 @@ def test_a_process_that_dies_takes_no_other_capture_along(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_workers_killed_at_random_change_nothing(tmp_path):
     """Children of the command are killed ten times while it reads; then it is killed itself, and the next run goes on."""
     paths = sorted(corpus("ranks/megatron_tp8").glob("*.json.gz"))

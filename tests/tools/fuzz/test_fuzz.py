@@ -20,6 +20,7 @@ def test_some_damaged_captures(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_some_seconds_of_damaged_captures():
     run("--seconds", "6", "--seed", "2", timeout=400)
 

@@ -282,6 +282,7 @@ def test_a_folder_of_something_else_is_refused_in_one_line(gpu_checks, tmp_path,
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_machine_without_a_gpu(tmp_path):
     if gpu.find().devices:
         pytest.skip("this machine has a GPU")

@@ -95,6 +95,7 @@ def test_a_plant_is_recorded_and_judged_end_to_end(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_sides_of_one_framework_are_compared_under_their_labels(tmp_path):
     folder = tmp_path / "out"
     sides = f"plain=pytorch,varied=pytorch@{PROGRAM}"
