@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -32,7 +33,7 @@ from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 
 FORMATS = ("table", "markdown", "json")
 FOLDER, FILE = "confirm", "confirm.json"
-ROUNDS = 6
+ROUNDS, _FEWEST = 6, 4  # where the budget is short each change gets fewer, so that all findings are tried
 _WHOLE = 4  # runs' time that a recording of all passes takes
 BUDGET_S = 900.0
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
@@ -61,7 +62,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def trial_options(parser: argparse.ArgumentParser) -> None:
     """Add what says how much is tried."""
     add = parser.add_argument
-    add("--rounds", type=int, default=ROUNDS, metavar="N", help=f"of trials: runs of each change (default: {ROUNDS})")
+    add("--rounds", type=int, metavar="N",
+        help=f"of trials: runs of each change (default: {ROUNDS}, down to {_FEWEST} where the budget is short)")  # fmt: skip
     add(
         "--budget",
         type=_budget,
@@ -75,9 +77,9 @@ def trial_options(parser: argparse.ArgumentParser) -> None:
 
 def checked(arguments: argparse.Namespace, trying: bool = True) -> None:
     """Raise UsageError where the options of trials are wrong: before anything is recorded. trying: whether anything is tried."""
-    if not trying and (arguments.only or (arguments.rounds, arguments.budget) != (ROUNDS, BUDGET_S)):
+    if not trying and (arguments.only or (arguments.rounds, arguments.budget) != (None, BUDGET_S)):
         raise UsageError("--rounds, --budget and --only are of trials: add --confirm")
-    if arguments.rounds < 3:
+    if arguments.rounds is not None and arguments.rounds < 3:
         raise UsageError(f"--rounds {arguments.rounds}: at least 3")
     unknown = [name for name in arguments.only if name not in interventions.known()]
     if unknown:
@@ -86,6 +88,8 @@ def checked(arguments: argparse.Namespace, trying: bool = True) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Try what the advice on a recording says, and print what came of it."""
+    if Path(arguments.path or "").suffix != ".py":
+        _options_behind(arguments)
     checked(arguments)
     if arguments.verdicts:
         write(verdicts_table(kept.summary(kept.read(verdicts.read()))), arguments.format)
@@ -126,12 +130,14 @@ def _tried(
     arguments: argparse.Namespace, program: Program, findings: Sequence[Finding], found: list[Candidate]
 ) -> dict[str, Any]:
     """Try the candidates for which there is time, then together what helped; return what came of it."""
-    mine, left_out = _affordable(program, found, arguments.budget)
+    until = time.monotonic() + arguments.budget
+    mine, left_out, one_s = _affordable(program, found, arguments.budget, arguments.rounds)
     runs = program.run([program.trial(one.intervention.name, [one]) for one in mine], program.folder)
     rows = result.tried(mine, runs)
     judged = result.of_findings(findings, found, rows)
     worth = result.worth_keeping(rows, result.busy(runs))
-    together = _together(program, [one for name in worth for one in mine if one.intervention.name == name])
+    helping = [one for name in worth for one in mine if one.intervention.name == name]
+    together = _together(program, helping, lambda count: time.monotonic() + (count + _WHOLE) * one_s < until)
     after = _after(program, together, mine)
     framework = str(program.record["framework"])
     return result.result(str(program.path), framework, judged, rows, runs, together, left_out, after)
@@ -151,8 +157,6 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     """Return the folder of the recording; a script is recorded."""
     path = Path(arguments.path)
     if path.suffix != ".py":
-        if arguments.command and arguments.command[0].startswith("-") and arguments.command[0] != "--":
-            raise UsageError(f"{arguments.command[0]}: options stand before PATH, another command behind --")
         return path
     command = profile.runnable([str(path), *arguments.command])
     earlier = _interrupted(path, command, arguments.output)
@@ -185,6 +189,21 @@ def _interrupted(script: Path, command: Sequence[str], output: str | None) -> Pa
     return None
 
 
+def _options_behind(arguments: argparse.Namespace) -> None:
+    """Take options that stand behind a folder for ours; behind a script they are the script's."""
+    if not arguments.command or not arguments.command[0].startswith("-") or arguments.command[0] == "--":
+        return
+    at = arguments.command.index("--") if "--" in arguments.command else len(arguments.command)
+    ours, own = arguments.command[:at], arguments.command[at:]
+    parser = argparse.ArgumentParser(prog="kernelscope confirm", add_help=False)
+    configure(parser)
+    found = parser.parse_args([*ours, arguments.path])
+    if found.path != arguments.path:
+        raise UsageError(f"{found.path}: another command stands behind --")
+    vars(arguments).update({name: value for name, value in vars(found).items() if value != parser.get_default(name)})
+    arguments.command = own
+
+
 def _named(arguments: argparse.Namespace) -> list[str]:
     """Return the command that the arguments name; empty where none is."""
     named: list[str] = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
@@ -198,7 +217,8 @@ def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | Non
     """
     if kind_of(recorded) is not Kind.RUN:
         raise UsageError(f"{recorded}: only what `profile` or `run` recorded can run again; name a folder that they wrote")
-    record, count, folder = read_object(recorded / RUN), arguments.rounds, (folder or recorded / FOLDER).resolve()
+    record, folder = read_object(recorded / RUN), (folder or recorded / FOLDER).resolve()
+    count = arguments.rounds or ROUNDS
     if "profiled" not in record:
         if command:
             raise UsageError(f"{recorded}: a workload of `kernelscope run` has no command; leave {command[0]} out")
@@ -221,39 +241,55 @@ def _own_home(path: str) -> str:
     return str(Path(path).expanduser()) if path.startswith("~") else path
 
 
-def _affordable(program: Program, found: list[Candidate], budget: float) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the changes that can be tried in this time, and the others; at least one is tried. Says how long it may take.
+def _affordable(
+    program: Program, found: list[Candidate], budget: float, rounds: int | None
+) -> tuple[list[Candidate], list[Candidate], float]:
+    """Return the changes that can be tried in this time, the others, and the seconds of a run; at least one is tried.
 
-    Beside the runs of each there are those of the unchanged program, of both again for what helped, and a whole recording.
+    Beside the runs of each there are those of the unchanged program, of both again for what helped, and a whole recording. Where
+    the user asks for no number of rounds they are so many that all findings have a trial. Says how long it may take.
     """
     one_s = max(program.seconds(), 0.1)
-    beside = 3 * program.count + _WHOLE
-    most = max(1, int((budget / one_s - beside) / program.count))
+    wanted = len({id(finding) for one in found for finding in one.findings}) or len(found)
+    for count in range(rounds or ROUNDS, (rounds or _FEWEST) - 1, -1):
+        beside = 3 * count + _WHOLE
+        most = max(1, int((budget / one_s - beside) / count))
+        if most >= min(wanted, len(found)):
+            break
+    program.count = count
     tried = found[:most]
-    seconds = one_s * (beside + program.count * len(tried))
+    seconds = one_s * (beside + count * len(tried))
     changes = f"{len(tried)} change{'s' if len(tried) > 1 else ''}"
-    print(f"kernelscope: {changes} in {program.count} rounds: about {seconds:.0f} s in all", file=sys.stderr)
-    return tried, found[most:]
+    print(f"kernelscope: {changes} in {count} rounds: about {seconds:.0f} s in all", file=sys.stderr)
+    return tried, found[most:], one_s
 
 
-def _together(program: Program, kept: list[Candidate]) -> Together | None:
-    """Try the changes that helped together: each is added to those before it, and stays where it helps beside them."""
+def _together(program: Program, kept: list[Candidate], affordable: Callable[[int], bool]) -> Together | None:
+    """Try the changes that helped together: each is added to those before it, and stays where it helps beside them.
+
+    affordable: whether there is time for so many runs. Runs are new, also for one alone: what was chosen because it helped
+    helped more than it does, by chance.
+    """
     if not kept:
         return None
     mine, dropped = kept[:1], []
-    for one in kept[1:]:
+    several, untried = kept[1:], list[Candidate]()
+    while several and affordable(3 * program.count):
+        one, *several = several
         names = _joined(mine), _joined([*mine, one])
-        folder = program.folder / "together" / names[1]
-        several = [program.trial(names[0], mine), program.trial(names[1], [*mine, one])]
-        runs = program.run(several, folder)
+        print(f"kernelscope: {names[1]} beside {names[0]}", file=sys.stderr)
+        trials_of_both = [program.trial(names[0], mine), program.trial(names[1], [*mine, one])]
+        runs = program.run(trials_of_both, program.folder / "together" / names[1])
         if result.helps(runs[names[0]], runs[names[1]]):
             mine.append(one)
         else:
             dropped.append((one.intervention.name, names[0]))
-    name = _joined(mine)
-    # anew, also for one alone: what was chosen because it helped helped more than it does, by chance
-    runs = program.run([program.trial(name, mine)], program.folder / "together")
-    return Together(tuple(one.intervention.name for one in mine), name, runs, tuple(dropped))
+    untried = several
+    if len(kept) == len(untried) + 1:  # none was tried beside the first
+        print(f"kernelscope: {_joined(mine)} once more, for its size", file=sys.stderr)
+        runs = program.run([program.trial(_joined(mine), mine)], program.folder / "together")
+    alone = tuple(one.intervention.name for one in untried)
+    return Together(tuple(one.intervention.name for one in mine), _joined(mine), runs, tuple(dropped), alone)
 
 
 def _after(program: Program, together: Together | None, mine: Sequence[Candidate]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
 _PARTS = 3  # of the account that are told
+_COARSE = 0.05  # of a step: effects that are as large should be seen
 _APART = 0.25  # of the trials' step that recordings may have more or less
 
 
@@ -37,13 +38,17 @@ def answer(result: Result) -> str:
     tried = (
         f"none of the {len(rows)} changes that were tried helps" if len(rows) > 1 else "the change that was tried does not help"
     )
-    return f"{begin}; {tried}{_visible(rows)}.{content.busy(result)}"
+    return f"{begin}; {tried}{_visible(rows, result['step_ns'])}.{content.busy(result)}"
 
 
-def _visible(rows: Sequence[Mapping[str, Any]]) -> str:
+def _visible(rows: Sequence[Mapping[str, Any]], step_ns: int) -> str:
     """Return how large an effect of any change would have been seen: half of the widest interval."""
     widths = [high - low for low, high in (row["interval_ns"] for row in rows if row["interval_ns"])]
-    return f" (more than {_ms(max(widths) / 2)} ms would have been seen)" if widths else ""
+    if not widths:
+        return ""
+    least = max(widths) / 2
+    more = "; more --rounds show less" if least > _COARSE * step_ns else ""
+    return f" (more than {_ms(least)} ms, {least / max(step_ns, 1):.0%} of a step, would have been seen{more})"
 
 
 def shown(result: Result) -> Trimmed:
@@ -106,6 +111,8 @@ def _after(result: Result) -> list[tuple[str, list[str]]]:
     if not account:
         return []
     parts = sorted(account["parts"], key=lambda part: -abs(part["delta_ns"]))[:_PARTS]
+    rest = account["b_ns"] - account["a_ns"] - sum(part["delta_ns"] for part in parts)
+    parts += [{"part": "everything else", "delta_ns": rest}]
     moved = [f"{part['delta_ns'] / 1e6:+,.2f} ms  {text.printable(part['part'])}" for part in parts]
     remains = [f"{text.printable(one['title'])}: at most {_ms(one['saves_ns'])} ms" for one in result["remains"]]
     both = " and ".join(f"{_ms(account[side])} ms" for side in ("a_ns", "b_ns"))
@@ -154,6 +161,10 @@ def notes(result: Result) -> list[str]:
             "The first line and the lines to keep rest on runs of their own, after these: what was chosen because it helped most "
             "helped by chance, too."
         )
+    said += [
+        f"{name} helps alone; there was no time to try it beside what is kept (--budget)."
+        for name in (result["together"] or {}).get("alone", [])
+    ]
     said += [f"{one['name']} does not help beside {one['beside']}." for one in (result["together"] or {}).get("dropped", [])]
     threads = [row["name"] for row in result["tried"] if row.get("cores") and row["verdict"] in (CONFIRMED, PARTLY)]
     if result.get("busy") and threads:

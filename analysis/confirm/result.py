@@ -23,12 +23,17 @@ Runs = Mapping[str, Sequence[Run]]
 
 @dataclass(frozen=True)
 class Together:
-    """Changes that were kept together. runs: of UNCHANGED and of all of them, under `name`. dropped: (change, beside which)."""
+    """Changes that were kept together.
+
+    runs: of UNCHANGED and of all of them, under `name`. dropped: (change, beside which). alone: what helped, and was not tried
+    beside these for lack of time.
+    """
 
     names: tuple[str, ...]
     name: str
     runs: Runs
     dropped: tuple[tuple[str, str], ...]
+    alone: tuple[str, ...] = ()
 
 
 def tried(candidates: Sequence[Candidate], runs: Runs) -> list[dict[str, Any]]:
@@ -148,8 +153,8 @@ def result(
     """Return all of it. path: of the recording. after: what a recording of the program with what is kept says, or nothing.
 
     Keys: schema, path, framework, rounds, step_ns (of the unchanged program), peak_bytes, busy, findings (of_findings), tried
-    (rows), together (names, step_ns, saved_ns, interval_ns, p, dropped; of runs of their own) or None, keep (lines), left_out
-    (names), account and remains (see `after`; None and empty where not recorded).
+    (rows), together (names, step_ns, saved_ns, interval_ns, p, dropped, alone; of runs of their own) or None, keep (lines),
+    left_out (names), account and remains (see `after`; None and empty where not recorded).
     """
     base = runs[UNCHANGED]
     names = list(together.names) if together else []
@@ -182,5 +187,5 @@ def _together(together: Together) -> dict[str, Any]:
     return {
         "names": list(together.names), "step_ns": round(mean(base)), "saved_ns": seen.saved_ns,
         "interval_ns": list(seen.interval_ns), "p": seen.p,
-        "dropped": [{"name": name, "beside": beside} for name, beside in together.dropped],
+        "dropped": [{"name": name, "beside": beside} for name, beside in together.dropped], "alone": list(together.alone),
     }  # fmt: skip

@@ -11,13 +11,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from kernelscope.analysis.confirm import candidates
+from kernelscope.cli import confirm
 from kernelscope.cli.main import main
 from kernelscope.cli.trying import Script
 from kernelscope.tracer.inside.disclosure import HIDDEN
-from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside import environments, trials
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.trials import Trial
 
@@ -65,8 +68,8 @@ def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) ->
     if result["together"]:
         assert "leave torch.autograd.set_detect_anomaly out" in result["keep"]
         assert result["account"]["a_ns"] > 0
-        assert (recorded / "confirm" / "kept" / "run.json").is_file()
-    log = recorded / "confirm" / "trials" / "unchanged" / "1" / "log.txt"
+        assert list(recorded.glob("confirm/kept/*/*/run.json"))
+    [log] = recorded.glob("confirm/trials/*/unchanged/1/log.txt")
     assert "to its end" not in log.read_text(), "a trial ends with its clean steps"
     again = subprocess.run(line, capture_output=True, text=True, timeout=400, check=False)
     assert again.returncode == 0, again.stderr
@@ -95,7 +98,7 @@ def test_trials_run_in_the_environment_of_the_recording(recorded: Path, tmp_path
     done = subprocess.run(line, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr
     of = {
-        name: json.loads((copied / f"confirm/trials/{name}/1/run.json").read_text())["variables"]["ONEDNN_MAX_CPU_ISA"]
+        name: json.loads(next(copied.glob(f"confirm/trials/*/{name}/1/run.json")).read_text())["variables"]["ONEDNN_MAX_CPU_ISA"]
         for name in ("unchanged", "all-instructions")
     }
     assert of == {"unchanged": "SSE41", "all-instructions": "DEFAULT"}
@@ -168,7 +171,7 @@ def _wait_for(folder: Path, count: int) -> None:
 
 def _whole(folder: Path) -> dict[Path, int]:
     """Return the run records of trials that ended, and when these were written."""
-    records = {path: path.stat().st_mtime_ns for path in folder.glob("trials/*/*/run.json")}
+    records = {path: path.stat().st_mtime_ns for path in folder.glob("trials/*/*/*/run.json")}
     return {path: when for path, when in records.items() if "exit_status" in json.loads(path.read_text())}
 
 
@@ -202,8 +205,10 @@ def test_what_cannot_be_tried_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     for command in (["advise", str(tmp_path)], ["explain", str(tmp_path), str(tmp_path)]):
         assert main([*command, "--rounds", "4"]) == 2
         assert "--rounds, --budget and --only are of trials: add --confirm" in capsys.readouterr().err
-    assert main(["confirm", str(tmp_path), "--budget", "4m"]) == 2
-    assert "--budget: options stand before PATH, another command behind --" in capsys.readouterr().err
+    assert main(["confirm", str(tmp_path), "--budget", "4m", "--rounds", "2"]) == 2
+    assert "--rounds 2: at least 3" in capsys.readouterr().err, "options of a folder stand behind it, too"
+    assert main(["confirm", str(tmp_path), "--budget", "4m", "python", "train.py"]) == 2
+    assert "python: another command stands behind --" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path), "--", "python", "train.py"]) == 2
     assert "only what `profile` or `run` recorded" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path / "none.py")]) == 2
@@ -223,3 +228,31 @@ def test_where_it_ran_is_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "run.json").write_text(json.dumps(run))
     assert main(["confirm", str(tmp_path)]) == 2
     assert f"it ran in {gone}, which is no more" in capsys.readouterr().err
+
+
+def test_trials_of_other_options_stay(tmp_path: Path) -> None:
+    """What was tried is still there when something else was tried meanwhile."""
+    several = [Trial("unchanged"), Trial("nothing", (), {"A": "1"})]
+    first = trials._of_set(tmp_path, ["python", "train.py", "--token=hf_abcdefghijklmnopqrstuvwxyz012345"], several)
+    (first / "nothing").mkdir()
+    other = trials._of_set(tmp_path, ["python", "train.py"], several[:1])
+    assert other != first
+    assert trials._of_set(tmp_path, ["python", "train.py", "--token=hf_abcdefghijklmnopqrstuvwxyz012345"], several) == first
+    assert (first / "nothing").is_dir()
+    assert "hf_abc" not in (first / trials.SET).read_text()
+
+
+@pytest.mark.parametrize(
+    ("budget", "rounds", "expected"),
+    [(900, None, (6, 3)), (250, None, (5, 3)), (200, None, (4, 3)), (60, None, (4, 1)), (250, 6, (6, 2)), (10, 3, (3, 1))],
+)
+def test_a_short_budget_takes_rounds_before_it_takes_findings(
+    budget: float, rounds: int | None, expected: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 7 s a run: 3 changes in 6 rounds are 18 runs beside 22 others, 280 s; in 4 rounds 12 beside 16, 196 s."""
+    findings = [candidates.Finding(str(number), str(number), 1) for number in range(3)]
+    found = [candidates.Candidate(None, (one,)) for one in findings]  # type: ignore[arg-type]
+    program = SimpleNamespace(count=6, seconds=lambda: 7.0)
+    mine, left_out, one_s = confirm._affordable(program, found, budget, rounds)  # type: ignore[arg-type]
+    assert (program.count, len(mine)) == expected
+    assert (len(mine) + len(left_out), one_s) == (3, 7.0)

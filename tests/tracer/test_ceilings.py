@@ -165,7 +165,9 @@ def test_a_damaged_cache_is_replaced(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet", "cntk"])
+@pytest.mark.parametrize(
+    "framework", ["pytorch", "cntk", *(pytest.param(one, marks=pytest.mark.long) for one in ("tensorflow", "mxnet"))]
+)
 def test_frameworks(framework, monkeypatch):
     monkeypatch.delenv("KERNELSCOPE_HOME")
     environment = environments.find(framework)

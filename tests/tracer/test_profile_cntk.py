@@ -112,7 +112,9 @@ def _both(script: tuple[str, dict[str, str]], folder: Path, *arguments: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "mode"), [("trainer", "train"), ("session", "train"), ("eval", "infer")])
+@pytest.mark.parametrize(
+    ("how", "mode"), [("trainer", "train"), pytest.param("session", "train", marks=pytest.mark.long), ("eval", "infer")]
+)
 def test_a_script(script: tuple[str, dict[str, str]], tmp_path: Path, how: str, mode: str) -> None:
     plain, seen = _both(script, tmp_path / "run", how, "40")
     assert (plain.returncode, seen.returncode) == (3, 3), seen.stderr

@@ -229,7 +229,9 @@ print(float(w.sum()))
 """
 
 
-@pytest.mark.parametrize(("made", "compiled"), [("partial(step, 0.1)", 6), pytest.param("step_of_one", 0, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("made", "compiled"), [("partial(step, 0.1)", 6), pytest.param("step_of_one", 0, marks=pytest.mark.long)]
+)
 def test_a_function_that_the_loop_compiles_again_is_one_function(made: str, compiled: int, python: str, tmp_path: Path) -> None:
     """JAX keeps what it compiled of one function, and traces it no more: nothing but the call tells that it trains."""
     code = _JITTED_AGAIN.format(made).replace("\nfor ", "\nstep_of_one = partial(step, 0.1)\nfor ")

@@ -27,6 +27,7 @@ from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 
 CHILDREN = Path(__file__).parent / "children"
+LONG = pytest.mark.long
 # oneDNN's names of the convolutions' sizes, which tell all of them apart
 SHAPES = {
     "stem": "ic3oc6_ih16oh16kh5", "features.0.conv1": "ic6oc8_ih16oh16kh3", "features.0.conv2": "ic8oc8_ih16oh16kh3",
@@ -160,7 +161,15 @@ def _at_most_once_a_step(layers: pd.Series, steps: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "mode"), [("eager", "train"), ("graph", "train"), ("static", "train"), ("static", "infer")])
+@pytest.mark.parametrize(
+    ("how", "mode"),
+    [
+        pytest.param("eager", "train", marks=LONG),
+        ("graph", "train"),
+        pytest.param("static", "train", marks=LONG),
+        ("static", "infer"),
+    ],
+)
 def test_gluon(python: str, tmp_path: Path, how: str, mode: str) -> None:
     plain, seen = _both(tmp_path / "run", python, str(CHILDREN / "train_gluon.py"), how, mode, "36")
     assert (plain.returncode, seen.returncode) == (3, 3), seen.stderr
@@ -201,7 +210,7 @@ def test_convolutions_have_the_shapes_of_the_layers_that_they_are_given_to(pytho
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "mode"), [("fit", "train"), ("predict", "infer")])
+@pytest.mark.parametrize(("how", "mode"), [("fit", "train"), pytest.param("predict", "infer", marks=LONG)])
 def test_module(python: str, tmp_path: Path, how: str, mode: str) -> None:
     plain, seen = _both(tmp_path / "run", python, str(CHILDREN / "fit_module.py"), how, "36")
     assert (plain.returncode, seen.returncode) == (0, 0), seen.stderr

@@ -86,7 +86,7 @@ def _assert_all_passes(run: Run, mode: str, end: str) -> None:
     assert f"each ends {end}\n" in (run.path / "said").read_text()
 
 
-@pytest.mark.parametrize("arguments", [(), ("evaluates first",)])
+@pytest.mark.parametrize("arguments", [(), pytest.param(("evaluates first",), marks=pytest.mark.long)])
 def test_parameters_that_are_updated_by_hand(pytorch_run: Callable[..., Run], arguments: tuple[str, ...]) -> None:
     """Each step is one of training, with its update, also where passes began while the script evaluated."""
     run = pytorch_run(CHILDREN / "train_by_hand.py", 10, *arguments)
@@ -100,10 +100,10 @@ def test_parameters_that_are_updated_by_hand(pytorch_run: Callable[..., Run], ar
 @pytest.mark.parametrize(
     ("how", "mode", "forward", "backward", "end"),
     [
-        ("phases", "train", 2, 2, "with an optimizer's step"),
+        pytest.param("phases", "train", 2, 2, "with an optimizer's step", marks=pytest.mark.long),
         ("accumulation", "train", 8, 8, "with an optimizer's step"),
         ("evaluation", "infer", 2, 0, "with a call of Sequential"),
-        ("evaluation_first", "train", 2, 2, "with an optimizer's step"),
+        pytest.param("evaluation_first", "train", 2, 2, "with an optimizer's step", marks=pytest.mark.long),
         ("without_modules", "train", 0, 0, "with a backward, as no optimizer is made"),
     ],
 )

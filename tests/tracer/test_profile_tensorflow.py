@@ -278,8 +278,8 @@ def test_predict(tmp_path: Path) -> None:
     ("how", "mode", "end"),
     [
         ("optimizer", "train", "with a call of Session.run that trains"),
-        ("hand", "train", "with a call of Session.run that trains"),
-        ("compute", "infer", "with a call of Session.run"),
+        pytest.param("hand", "train", "with a call of Session.run that trains", marks=pytest.mark.long),
+        pytest.param("compute", "infer", "with a call of Session.run", marks=pytest.mark.long),
     ],
 )
 def test_sessions(tmp_path: Path, how: str, mode: str, end: str) -> None:

@@ -35,6 +35,7 @@ TOGETHER = [
     ("keras-jax", NETWORKS[:1]),
     ("keras-tensorflow", NETWORKS[1:]),
 ]
+SHORT = ("pytorch", "tensorflow")  # what CI runs: a group of processes, and a strategy in one
 BATCH, DEVICES = 64, 2
 
 SHARED = """
@@ -60,7 +61,9 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize(("framework", "names"), TOGETHER)
+@pytest.mark.parametrize(
+    ("framework", "names"), [pytest.param(*one, marks=() if one[0] in SHORT else pytest.mark.long) for one in TOGETHER]
+)
 def test_several_devices_compute_what_one_does(run_in, framework, names):
     found = run_in(framework, SHARED, framework, BATCH, DEVICES, *names)
     for name in names:

@@ -40,6 +40,7 @@ FRAMEWORKS = {
     "keras-tensorflow": ("keras", ()),
     "keras-jax": ("keras", ()),
 }
+SHORT = {("pytorch", "cifar10"), ("pytorch", "sequences"), ("mxnet", "sequences"), ("cntk", "sequences")}
 # what a framework cannot express; that it says so is tested in its own file
 REFUSED = {"cntk": ("bert_base", "vit_s16")}
 
@@ -69,15 +70,14 @@ print(json.dumps(found))
 
 
 def _tests():
-    """Each framework with each group; CI runs all that do not take long in one framework, and sequences in the others."""
+    """Each framework with each group; CI runs those of SHORT."""
     for framework in FRAMEWORKS:
         for group in GROUPS:
-            short = framework == "pytorch" or group == "sequences"
-            yield pytest.param(framework, group, marks=() if short else pytest.mark.long)
+            yield pytest.param(framework, group, marks=() if (framework, group) in SHORT else pytest.mark.long)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("framework", "group"), _tests())
+@pytest.mark.parametrize(("framework", "group"), list(_tests()))
 def test_programs_compute_the_reference(run_in, framework, group):
     imported, always = FRAMEWORKS[framework]
     if group not in always and not ALL:

@@ -87,7 +87,11 @@ def ctf(path):
 
 @pytest.mark.parametrize(
     ("framework", "name", "by_hand"),
-    [("pytorch", "train.tar", webdataset), ("tensorflow", "train.tfrecord", tfrecord), ("cntk", "train.ctf", ctf)],
+    [
+        ("pytorch", "train.tar", webdataset),
+        pytest.param("tensorflow", "train.tfrecord", tfrecord, marks=pytest.mark.long),
+        pytest.param("cntk", "train.ctf", ctf, marks=pytest.mark.long),
+    ],
 )
 def test_records_hold_the_samples_and_are_read_as_the_files_are(run_in, mnist, framework, name, by_hand):
     folder, images, labels = mnist

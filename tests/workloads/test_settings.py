@@ -46,8 +46,8 @@ print(json.dumps(seen))
     [
         ("tf.function(step)()", "graph (tf.function)", "off"),
         ("tf.function(step, jit_compile=True)()", "graph (tf.function)", "jit_compile"),
-        ("step()", "eager", "off"),
-        ("tf.config.run_functions_eagerly(True); tf.function(step)()", "eager", "off"),
+        pytest.param("step()", "eager", "off", marks=pytest.mark.long),
+        pytest.param("tf.config.run_functions_eagerly(True); tf.function(step)()", "eager", "off", marks=pytest.mark.long),
     ],
 )
 def test_tensorflow_eager_or_compiled(run_in, code, execution, jit):

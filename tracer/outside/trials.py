@@ -1,15 +1,16 @@
 """Trials of changes: a command runs again and again, unchanged and changed in turns, until its clean steps are recorded.
 
-    FOLDER/trials/<name>/<round>/   a run folder with the clean pass alone
-    FOLDER/kept/                    with all passes, of the program with what was kept
+    FOLDER/trials/<set>/<name>/<round>/   a run folder with the clean pass alone
+    FOLDER/kept/<set>/                    with all passes, of the program with what was kept
 
 What is there already is not recorded again, so that trials that were interrupted go on; the one that was under way is discarded.
-Trials of another set of changes, or of another command, begin anew: what was recorded at another time is no measure for them (SET
-tells what a folder holds).
+Each set of changes of a command has a folder of its own, with SET, which tells what it is of: what was recorded of another set at
+another time is no measure for it, and stays.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import signal
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.run_record import LOG_FILE, RUN_FILE
@@ -55,14 +57,14 @@ def rounds(
 
     said: gets a line before each run.
     """
-    _begin(folder, command, trials)
+    place_of_set = _of_set(folder / TRIALS, command, trials)
     found: dict[str, list[Path]] = {trial.name: [] for trial in trials}
     left, ran, took = list(trials), 0, 0.0
     for number in range(count):
         for place, trial in enumerate(left[one] for one in turns.order(len(left), number)):
             coming = len(left) * (count - number) - place
             estimate = f", about {took / ran * coming:.0f} s left" if ran else ""
-            target = folder / TRIALS / trial.name / str(number + 1)
+            target = place_of_set / trial.name / str(number + 1)
             there, began = _worked(target), time.monotonic()
             if not there:
                 said(f"round {number + 1} of {count}: {trial.name}{estimate}")
@@ -91,8 +93,8 @@ def session(
     record: run.json of the workload as it is, and path: its folder, which holds its own program where it has one. Folders that
     are complete are taken as they are.
     """
-    _begin(folder, [], trials)
-    folders = {trial.name: folder / TRIALS / trial.name for trial in trials}
+    place = _of_set(folder / TRIALS, [], trials)
+    folders = {trial.name: place / trial.name for trial in trials}
     _session(record, path, trials, folders, said, passes=("check", "clean"), repeats=count)
     return folders
 
@@ -124,24 +126,24 @@ def _session(
 def whole(command: Sequence[str], trial: Trial, folder: Path, options: ProfileOptions) -> Path:
     """Record all passes of a command with these changes; return the run folder."""
     wanted = ProfileOptions(mode=options.mode, full_paths=options.full_paths, changes=trial.changes, variables=trial.variables)
-    return _one(command, trial.name, folder / KEPT, wanted)
+    return _one(command, trial.name, _of_set(folder / KEPT, command, [trial]) / trial.name, wanted)
 
 
 def whole_workload(record: Mapping[str, Any], path: Path, trial: Trial, folder: Path, said: Callable[[str], None]) -> Path:
     """Record all passes of a workload with these changes; return the run folder."""
-    _session(record, path, [trial], {trial.name: folder / KEPT}, said)
-    return folder / KEPT
+    kept = _of_set(folder / KEPT, [], [trial]) / trial.name
+    _session(record, path, [trial], {trial.name: kept}, said)
+    return kept
 
 
-def _begin(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> None:
-    """Remove what trials of another set left there."""
+def _of_set(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> Path:
+    """Return the folder of a set of trials of a command, which is made."""
     several = [[trial.name, list(trial.changes), dict(trial.variables)] for trial in trials]
-    wanted = {"command": list(command), "trials": several}
-    if _json(folder / SET) != wanted:
-        for name in (TRIALS, KEPT):
-            shutil.rmtree(folder / name, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / SET).write_text(json.dumps(wanted), encoding="utf8")
+    wanted = json.dumps({"command": disclosure.command(command), "trials": several})
+    mine = folder / hashlib.sha256(wanted.encode()).hexdigest()[:8]
+    mine.mkdir(parents=True, exist_ok=True)
+    (mine / SET).write_text(wanted, encoding="utf8")
+    return mine
 
 
 def _one(command: Sequence[str], name: str, folder: Path, options: ProfileOptions) -> Path:

@@ -289,6 +289,9 @@ def test_an_optimizer_kernel_by_kernel():
     found = topics(advised(*TUNED, *update))
     assert found == {"optimizer": pytest.approx(2 * 3 / 4, rel=0.01)}, "one pass over memory of four"
     assert "optimizer" not in topics(advised(*TUNED, *fused))
+    counters = [Kernel(f"aten::add_{number}", 1, "elementwise", phase="optimizer") for number in range(40)]
+    update = Kernel("aten::_fused_adamw_", 200, "optimizer", phase="optimizer", operator="aten::_fused_adamw_")
+    assert "optimizer" not in topics(advised(*TUNED, update, *counters)), "its counters of steps"
 
 
 def test_layouts_and_casts():
