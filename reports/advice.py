@@ -53,9 +53,7 @@ def answer(result: Result) -> str:
         whole = f"Kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded"
     else:
         totals = (
-            f"The recording covers {ms(step_ns)}"
-            if result.get("timeline", True)
-            else f"Kernels and copies add up to {ms(step_ns)}"
+            f"What ran spans {ms(step_ns)}" if result.get("timeline", True) else f"Kernels and copies add up to {ms(step_ns)}"
         )
         whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else totals
     return f"{whole}{_on(result)}: {', '.join(first)}.{_earlier(result)}{content.busy(result)}{saved}"

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
-from kernelscope.reports.content import EXECUTIONS, RATE
+from kernelscope.reports.content import EXECUTIONS, RATE, row_ns
 from kernelscope.reports.table import Table, of_rows
 
 Row = Mapping[str, Any]
@@ -55,7 +55,7 @@ def chosen(
         number = any(isinstance(row[sort], int | float) for row in kept)
         kept.sort(key=lambda row: (row[sort] is None, -(row[sort] or 0) if number else str(row[sort])))
     elif most is not None and len(kept) > most:  # tables in the source's order keep it, and show what takes longest
-        largest = set(map(id, sorted(kept, key=lambda row: -(row.get("time_ns") or row.get("duration_ns") or 0))[:most]))
+        largest = set(map(id, sorted(kept, key=lambda row: -row_ns(row))[:most]))
         kept = [row for row in kept if id(row) in largest]
     kept = kept[:most]
     left += _without(every, kept)
@@ -94,7 +94,7 @@ def _grouped(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     for row in rows:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
     result = [_added(same, dict(zip(names, key, strict=True))) for key, same in groups.items()]
-    return sorted(result, key=lambda row: -(row.get("time_ns") or row.get("duration_ns") or 0))
+    return sorted(result, key=lambda row: -row_ns(row))
 
 
 def _added(rows: Sequence[Row], keys: Mapping[str, Any]) -> Row:

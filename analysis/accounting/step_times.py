@@ -6,21 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.accounting.device_account import IDLE, account
+from kernelscope.analysis.accounting.device_account import ALL, IDLE, account
 from kernelscope.analysis.attribution import device_steps, steps
 from kernelscope.analysis.attribution.steps import DetectedSteps
 from kernelscope.analysis.trace import Trace
 
 
 def step_times(trace: Trace, found: DetectedSteps, device: str | None) -> list[dict[str, Any]]:
-    """Return a row for each step: its time on the device, what the device was busy of it, its kernels, and its start."""
+    """Return a row for each step: its time on the device, what the device was busy of it, the kernels on it, and its start."""
     applied = steps.applied(trace, found)
     done = account(applied, device)
     ordered = applied.steps[~applied.steps["warmup"]].sort_values("start_ns")
     begun, _ = device_steps.bounds(ordered)
     zero = steps.first_work(trace)
     busy = done.by_window[(done.rows["part"] != IDLE).to_numpy(bool)].sum(axis=0)
-    kernels = applied.kernels["step"].value_counts()
+    mine = np.full(len(applied.kernels), done.device == ALL) | (applied.kernels["device"] == done.device).fillna(False).to_numpy(
+        bool
+    )
+    kernels = applied.kernels.loc[mine, "step"].value_counts()
     usual = float(np.median(done.lengths))
     return [
         {

@@ -186,6 +186,8 @@ def of_run(run: Run, path: str) -> Subject:
         subject.facts = facts
         return subject
     rows, step_ns = host_account.of_run(run, trace)
+    measured = trace.steps[~trace.steps["warmup"]]
+    facts["traced_step_ns"] = float((measured["end_ns"] - measured["start_ns"]).mean()) if len(measured) else None
     steps = run.clean_steps()
     used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
     return Subject(

@@ -18,6 +18,7 @@ _NAMED = 3  # places that a sentence names
 _PLACES = {"layer": "layers", "detail": "places"}
 _LINES = 3  # statements that a sentence names
 SLOWED = 1.6  # line_profiler makes statements take longer by up to this
+_AS_LONG = 0.1  # of a step: recorded ones that differ less are told as one
 _LONGEST = 80  # characters of a statement that are quoted
 _STEPS_IN = r"\.(?:fit|evaluate|predict|train_on_batch|backward|step)\("  # statements in which a framework steps
 
@@ -86,19 +87,27 @@ def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, 
 
 
 def idle_lines(subject: Subject, ns: float) -> list[str]:
-    """Return a sentence on the program's lines that the host was in for a part of this time, while nothing computed.
+    """Return a sentence on the program's lines that the host was in for long, while nothing computed.
 
     Lines in which a framework steps are none of its own, and those that take longer do something else as well. Where no host
     lines are on the timeline it is those that a lines pass timed: see `lines`.
     """
     least_ns = _PART * ns
-    table = _host_lines(subject, "idle_ns", least_ns)
+    table, recorded_ns = _host_lines(subject, "idle_ns", least_ns)
     if table.empty:
         return lines(subject, least_ns, ns)
     steps_in = table["text"].astype("string").str.contains(_STEPS_IN).fillna(False)
     table = table[(~steps_in & (table["took"] <= ns)).to_numpy(bool)]
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
-    return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
+    when = "While nothing computes the host is mostly in" + _of_recorded(subject, recorded_ns)
+    return [f"{when} {'; '.join(found)}."] if found else []
+
+
+def _of_recorded(subject: Subject, recorded_ns: int) -> str:
+    """Return of what step times of lines are, where the recorded one takes much longer or shorter than the step that is told."""
+    if abs(recorded_ns - subject.step_ns) <= _AS_LONG * subject.step_ns:
+        return ""
+    return f" (of the recorded step, of {ms(recorded_ns)})"
 
 
 def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:
@@ -106,24 +115,24 @@ def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:
 
     Where the host computes: for so long at all. names: what file, function or statement must match.
     """
-    table = _host_lines(subject, "host_ns" if subject.on_host else "idle_ns", least_ns)
+    table, recorded_ns = _host_lines(subject, "host_ns" if subject.on_host else "idle_ns", least_ns)
     if names and len(table):
         keys = table[["file", "function", "text"]].astype("string").fillna("")
         told = keys["text"].where(keys["text"] != "", keys["file"] + " " + keys["function"])
         table = table[told.str.contains(names).to_numpy(bool)]
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
     when = "Meanwhile" if subject.on_host else "While the device idles, for whatever reason,"
-    return [f"{when} the host is in {'; '.join(found)}."] if found else []
+    return [f"{when} the host is in{_of_recorded(subject, recorded_ns)} {'; '.join(found)}."] if found else []
 
 
-def _host_lines(subject: Subject, column: str, least_ns: float) -> pd.DataFrame:
-    """Return the lines on the timeline with so much time in a column, what has most first, with that as `took`."""
+def _host_lines(subject: Subject, column: str, least_ns: float) -> tuple[pd.DataFrame, int]:
+    """Return the lines on the timeline with so much time in a column, longest first, with that as `took`; and of what step."""
     result = breakdowns(subject.trace, ("line",))["line"] if len(subject.trace.host_lines) else ""
     if isinstance(result, str):
-        return pd.DataFrame()
+        return pd.DataFrame(), 0
     took = result.table[column]
     table = result.table.assign(took=took)[(result.table["file"].notna() & (took > 0) & (took >= least_ns)).to_numpy(bool)]
-    return table.sort_values("took", ascending=False, kind="stable")
+    return table.sort_values("took", ascending=False, kind="stable"), int(result.step_ns or 0)
 
 
 def place(row: Mapping[Hashable, Any]) -> str:

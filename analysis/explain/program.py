@@ -29,8 +29,8 @@ class LineChange:
 
     @property
     def file(self) -> str:
-        """The file, as B calls it where it has it."""
-        return str(self.b_file or self.a_file)
+        """The file, as B calls it, or A where the lines are A's alone."""
+        return str((self.b_file if self.b[1] else self.a_file) or self.b_file or self.a_file)
 
 
 def same(case: Case) -> bool:
@@ -52,9 +52,12 @@ def same(case: Case) -> bool:
 
 
 def changes(case: Case) -> list[LineChange]:
-    """Return which lines of the program differ, in the order of files and lines; an empty list where sources are not known."""
+    """Return which lines of the program differ, in the order of files and lines.
+
+    An empty list where sources are not known, or frameworks differ: these are two programs, and not one that was changed.
+    """
     a, b = case.a, case.b
-    if not a.sources or not b.sources:
+    if not a.sources or not b.sources or a.facts.get("framework") != b.facts.get("framework"):
         return []
     mine, other = (_named(side) for side in (a, b))
     paths = [{_name(side, path): path for path in side.sources} for side in (a, b)]

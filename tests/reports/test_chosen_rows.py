@@ -73,6 +73,16 @@ def test_rows_that_agree_are_added_up():
         chosen({"by": "kernel", "rows": rows}, group=["kind"])
 
 
+def test_what_has_no_part_in_a_step_comes_after_what_has():
+    """A kernel outside of steps has a duration and no time of a step."""
+    rows = [
+        {"kernel": name, "count": 1, "duration_ns": duration, "time_ns": time}
+        for name, duration, time in (("gemm", 5, 5), ("copy", 3, 3), ("before", 900, 0))
+    ]
+    kept = chosen({"by": "kernel", "rows": rows}, most=2)["rows"]
+    assert [(row["kernel"], row["time_ns"]) for row in kept] == [("gemm", 5), ("copy", 3), ("(1 others)", 0)]
+
+
 def test_what_tells_most_of_a_recording():
     named, unnamed = {"rows": ROWS, "coverage": 1.0}, {"rows": [{"layer": "(unattributed)", "range": None}], "coverage": 0.0}
     ranges = {"rows": [{"range": "step"}], "coverage": 0.9}

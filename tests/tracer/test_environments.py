@@ -215,6 +215,7 @@ def test_changed_pins_make_a_new_environment(tiny):
     assert environments.remove("pytorch") == [first.python.parent.parent]
 
 
+@pytest.mark.long
 def test_what_broke_is_rebuilt(tiny):
     made = environments.create("pytorch")
     marker = made.python.parent.parent / "environment.json"
@@ -307,6 +308,7 @@ def test_two_builders_build_once(tiny):
     assert sum("waiting" in line for line in stages) == 1, stages
 
 
+@pytest.mark.long
 def test_killed_builder_is_cleaned_up_after(tiny):
     builder = start_builder(tiny)
     assert builder.stdout.readline().startswith("making")

@@ -63,7 +63,7 @@ def beside_marked(trace: Trace, request: Request) -> list[DetectedSteps]:
 
 
 def _repeating(trace: Trace, request: Request, work: StreamWork) -> list[DetectedSteps]:
-    result = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
+    result = [ranges.without_warmup(trace, one, work) for finder in _FINDERS for one in finder(trace, work)]
     result = [one for one in result if not ranges.within_one_layer(trace, one)]
     if request.device is None:
         first, last = trace.extent() or (0, 0)

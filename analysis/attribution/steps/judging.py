@@ -42,9 +42,7 @@ def judged(
     if last - first < LEAST:
         return None
     kept = counts[first:last]
-    lasted = work.end - work.start
-    mine = (work.at >= edges[first]) & (work.at < edges[last])
-    covered = float(lasted[mine].sum() / max(lasted.sum(), 1))
+    covered = covering(work, edges[first : first + 1], edges[last : last + 1])
     if covered < _COVERED:
         return None
     common = _common(kept)
@@ -63,6 +61,14 @@ def judged(
     return DetectedSteps(
         method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out
     )
+
+
+def covering(work: StreamWork, begins: Int, ends: Int) -> float:
+    """Return which share of the device's time is in spans that do not overlap, sorted by their begins."""
+    lasted = work.end - work.start
+    place = np.searchsorted(begins, work.at, side="right") - 1
+    mine = (place >= 0) & (work.at < ends[np.maximum(place, 0)])
+    return float(lasted[mine].sum() / max(lasted.sum(), 1))
 
 
 def _counts(at: Int, name: Int, edges: Int) -> Float:

@@ -55,7 +55,7 @@ class DetectedSteps:
         }[self.method]
         left = [f"{self.warmup} before them {'was' if self.warmup == 1 else 'were'} warm-up"] if self.warmup else []
         left += [f"{self.interrupted} many times as long were interrupted"] if self.interrupted else []
-        cut = "what follows them is no whole step" if self.cut == 1 else f"{self.cut} after them are cut"
+        cut = "what follows them is left out, as nothing marks its end" if self.cut == 1 else f"{self.cut} after them are cut"
         left += [cut] if self.cut else []
         left += [f"{1 - self.covered:.0%} of the kernels' time is in none of them"] if self.covered < _MOSTLY else []
         more = f"; {', '.join(left)}" if left else ""

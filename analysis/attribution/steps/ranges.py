@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution.steps.judging import judged
+from kernelscope.analysis.attribution.steps.judging import covering, judged
 from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, StreamWork
 from kernelscope.analysis.trace import Trace, conform, intervals
 
@@ -40,7 +40,7 @@ def is_named(label: str) -> bool:
     return bool(_STEP.search(label)) and not _NO_STEP.search(label)
 
 
-def without_warmup(trace: Trace, steps: DetectedSteps) -> DetectedSteps:
+def without_warmup(trace: Trace, steps: DetectedSteps, work: StreamWork) -> DetectedSteps:
     """Return the steps that do not begin inside of a range that is called a warm-up, unless too few are left."""
     texts = trace.ranges["name"].cat.categories
     named = [str(text) for text in texts if _WARMUP.search(str(text))]
@@ -51,7 +51,9 @@ def without_warmup(trace: Trace, steps: DetectedSteps) -> DetectedSteps:
         inside |= (begins >= start) & (begins < end)
     if not inside.any() or int((~inside).sum()) < LEAST:
         return steps
-    return replace(steps, table=steps.table[~inside].reset_index(drop=True), warmup=steps.warmup + int(inside.sum()))
+    table = steps.table[~inside].reset_index(drop=True)
+    covered = round(covering(work, *intervals.edges(table)), 4)
+    return replace(steps, table=table, warmup=steps.warmup + int(inside.sum()), covered=covered)
 
 
 def within_one_layer(trace: Trace, steps: DetectedSteps) -> bool:

@@ -370,7 +370,7 @@ def test_a_recording_of_work_is_no_start_up():
     result = advised(*_plain(), steps=1, marked=False)
     assert result["recorded_ns"] is None
     assert "mixed precision" in topics(result)
-    assert answer(result).startswith("The recording covers 10.0 ms on NVIDIA A100")
+    assert answer(result).startswith("What ran spans 10.0 ms on NVIDIA A100")
 
 
 def test_a_recording_of_nothing_that_computes_gets_no_advice():

@@ -1,6 +1,8 @@
 """Steps of captures that mark none: each way of finding them, what must not be taken for one, and what users ask for."""
 
+import contextlib
 import copy
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -372,3 +374,18 @@ def test_sentences_say_how_steps_were_found():
     assert f"{len(found.table)} steps" in sentence
     assert "(step)" in sentence
     assert "2 before them were warm-up" in sentence
+
+
+def test_what_a_range_calls_warm_up_is_in_no_step():
+    """Kernels of each quarter by SQL: 891.0, 839.2, 839.1 and 839.1 ms; the first is in a range "warmup", the last has no end."""
+    path = corpus("nsys/zx3xyy__assignment2-systems__result_2_7B_nvtx.sqlite")
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        lasted = [
+            end - start for start, end in database.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start")
+        ]
+    quarter = len(lasted) // 4
+    expected = sum(lasted[quarter : 3 * quarter]) / sum(lasted)
+    found = steps.find(reading.read(path), steps.parse(None))
+    assert (found.method, len(found.table), found.warmup) == ("period", 2, 1)
+    assert found.covered == pytest.approx(expected, abs=0.001)
+    assert "51% of the kernels' time is in none of them" in found.sentence()

@@ -83,6 +83,17 @@ def test_changes_are_lines_of_both_sides():
     assert changed_lines.sentence(case, {}) is None
 
 
+def test_lines_that_are_gone_are_in_the_file_that_had_them():
+    text = SCRIPT.replace("    loss = model(x)\n", "    x = x.clone()\n    loss = model(x)\n")
+    [change] = program.changes(pair(made("a", text), made("b", SCRIPT, main_source="other.py")))
+    assert (change.file, change.a, change.b[1]) == ("train.py", (4, ["    x = x.clone()"]), [])
+
+
+def test_programs_of_two_frameworks_are_no_change_of_one():
+    text = SCRIPT.replace("import torch", "import tensorflow")
+    assert program.changes(pair(made("a", framework="pytorch"), made("b", text, framework="tensorflow"))) == []
+
+
 def test_what_moves_by_a_line_is_one_change():
     before = "def step(x):\n    loss = model(x)\n    zero()\n    loss.backward()\n"
     after = "def step(x):\n    zero()\n    for part in x:\n        loss = model(part)\n        loss.backward()\n"

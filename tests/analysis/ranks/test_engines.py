@@ -56,7 +56,14 @@ def test_any_engine_and_order_gives_the_same_bytes(cluster, tmp_path):
     assert [name for name, _ in made[0]] == [name for name, _ in made[1]]
 
 
-@pytest.mark.parametrize("ending", ["-0.json", "-0.collectives.parquet", "-0.segments.parquet", ".json"])
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "-0.json",
+        "-0.collectives.parquet",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("-0.segments.parquet", ".json")),
+    ],
+)
 def test_summaries_that_a_power_cut_emptied_are_made_anew(tmp_path, ending):
     alone = said(captures(), workers=1, folder=tmp_path)
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}

@@ -53,7 +53,7 @@ def crossed(rank, number):
     return halves(rank, number) if number % 2 else sorted((rank, (rank + 4) % 8))
 
 
-@pytest.mark.parametrize("group_of", [halves, crossed])
+@pytest.mark.parametrize("group_of", [pytest.param(halves, marks=pytest.mark.long), crossed])
 def test_ranks_wait_for_those_of_their_group(captures, tmp_path, group_of):
     result = job(written(tmp_path, captures, group_of), workers=2)
     tables = [sorted((one["ts"], one["ts"] + one["dur"]) for one in capture["traceEvents"] if talks(one)) for capture in captures]
@@ -79,7 +79,7 @@ def pairs(rank, number):
     return [rank - rank % 2, rank - rank % 2 + 1]
 
 
-@pytest.mark.parametrize("slow", [None, 4])
+@pytest.mark.parametrize("slow", [pytest.param(None, marks=pytest.mark.long), 4])
 def test_a_group_whose_transfers_take_longer_is_named(captures, tmp_path, slow):
     """Ranks 4 and 5 begin each collective 1.5 ms earlier and end it as before: what takes 0.6 ms elsewhere takes 2.1."""
     made = copy.deepcopy(captures)
