@@ -23,6 +23,7 @@ DISTURBED = 0.25  # a traced step that differs more than this from the clean one
 _SLOWER = 1.5  # times the other restarts' step: what one takes that met something else on the machine
 EXPLAINED = 0.80  # under this share of the step with a known layer, layers explain nothing
 WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
+_OVERLAP = 1.02  # times the time in which some kernel runs: their sum, where kernels overlap
 CAUSES = 3
 _NAMED = 4  # sides that one sentence can hold beside the fastest
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
@@ -162,6 +163,8 @@ def three_numbers(breakdown: Mapping[str, Any]) -> str:
     named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
     if totals.get("kernel_sum_ns") == 0 and "wall_ns" in totals:
         return f"no kernels were recorded · wall {units.duration(totals['wall_ns'])}"
+    if totals.get("kernel_sum_ns", 0) > _OVERLAP * totals.get("kernel_busy_ns", totals.get("kernel_sum_ns", 0)):
+        named["kernel_busy_ns"] += " (several at once share the time)"
     return " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
 
 

@@ -58,7 +58,7 @@ class DetectedSteps:
         cut = "what follows them is left out, as nothing marks its end" if self.cut == 1 else f"{self.cut} after them are cut"
         left += [cut] if self.cut else []
         left += [f"{1 - self.covered:.0%} of the kernels' time is in none of them"] if self.covered < _MOSTLY else []
-        more = f"; {', '.join(left)}" if left else ""
+        more = "".join(f"; {one}" for one in left)
         number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"
         return f"{number}, {how} ({self.source}), confidence {self.confidence}{more}"
 
