@@ -272,19 +272,17 @@ def _together(program: Program, kept: list[Candidate], affordable: Callable[[int
     """
     if not kept:
         return None
-    mine, dropped = kept[:1], []
-    several, untried = kept[1:], list[Candidate]()
-    while several and affordable(3 * program.count):
-        one, *several = several
+    mine, untried, dropped = kept[:1], kept[1:], []
+    while untried and affordable(3 * program.count):
+        one, *untried = untried
         names = _joined(mine), _joined([*mine, one])
         print(f"kernelscope: {names[1]} beside {names[0]}", file=sys.stderr)
-        trials_of_both = [program.trial(names[0], mine), program.trial(names[1], [*mine, one])]
-        runs = program.run(trials_of_both, program.folder / "together" / names[1])
+        both = [program.trial(names[0], mine), program.trial(names[1], [*mine, one])]
+        runs = program.run(both, program.folder / "together" / names[1])
         if result.helps(runs[names[0]], runs[names[1]]):
             mine.append(one)
         else:
             dropped.append((one.intervention.name, names[0]))
-    untried = several
     if len(kept) == len(untried) + 1:  # none was tried beside the first
         print(f"kernelscope: {_joined(mine)} once more, for its size", file=sys.stderr)
         runs = program.run([program.trial(_joined(mine), mine)], program.folder / "together")
