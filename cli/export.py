@@ -23,6 +23,7 @@ Write = Callable[[Path], list[str]]  # writes OUT, returns what has to be said o
 
 FORMATS = ("perfetto", "chrome", "csv", "parquet", "xlsx", "markdown")
 _FOLDERS = ("csv", "parquet")
+_ENDINGS = {".pftrace": "perfetto", ".json": "chrome", ".xlsx": "xlsx", ".md": "markdown"}
 _EXAMPLES = {"perfetto": "trace.pftrace", "chrome": "trace.json.gz", "xlsx": "tables.xlsx", "markdown": "summary.md"}
 
 
@@ -32,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=FORMATS,
-        required=True,
-        help="perfetto, chrome: every event, for ui.perfetto.dev and the like; a comparison's sides begin together with their "
+        help="(default: as OUT ends) "
+        "perfetto, chrome: every event, for ui.perfetto.dev and the like; a comparison's sides begin together with their "
         "first measured steps. csv, parquet: a folder with a file a table. xlsx: a sheet a table. markdown: a summary",
     )
     parser.add_argument(
@@ -49,7 +50,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what is named, write OUT, say on stderr what was written."""
-    target, form = Path(arguments.output), arguments.format
+    target = Path(arguments.output)
+    form = arguments.format or _ENDINGS.get(target.with_suffix("").suffix if target.suffix == ".gz" else target.suffix)
+    if form is None:
+        raise UsageError(f"{target}: its name tells no format; say --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     _check(target, form, arguments.force)
     write = _WRITERS[form](sources.source(Path(arguments.path), _handling(arguments.full_paths)))
     try:

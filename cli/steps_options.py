@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser, default: str = AUTO, device: str 
         metavar="HOW",
         default=default,
         help="steps of a capture: auto (the profiler's, else what repeats), range:NAME (* is any text), kernel:REGEX, period,"
-        " whole"
+        " whole; 3:7 is steps 3 to 7 of auto's"
         f" (default: {default}; see `kernelscope steps`)",
     )
     parser.add_argument("--window", metavar="START:END", help="of a capture, only this time: ms after the device's first work")

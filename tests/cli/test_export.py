@@ -92,11 +92,19 @@ def test_what_cannot_be_done_is_one_line(given, target, form, status, said, fold
 
 
 def test_wrong_arguments_are_told(capsys):
-    for arguments in (["export"], ["export", "x", "-o", "y"], ["export", "x", "--format", "pdf", "-o", "y"]):
+    for arguments in (["export"], ["export", "x", "--format", "pdf", "-o", "y"]):
         with pytest.raises(SystemExit) as stopped:
             main(arguments)
         assert stopped.value.code == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_format_is_that_of_the_ending(tmp_path, capsys):
+    source = ROOT / "tests" / "data" / "gpu" / "h200" / "lenet-cudnn-cupti"
+    assert main(["export", str(source), "-o", str(tmp_path / "out.md")]) == 0
+    assert (tmp_path / "out.md").read_text().startswith("#")
+    assert main(["export", str(source), "-o", str(tmp_path / "out")]) == 2
+    assert "its name tells no format; say --format perfetto, chrome" in capsys.readouterr().err
 
 
 def test_markdown_of_hostile_and_huge_results_stays_short(hostile_result):

@@ -45,14 +45,23 @@ def candidates(trace: Trace, request: Request | None = None) -> list[DetectedSte
     if request.method == "whole":
         return []
     marked = markers.find(trace)
-    if marked is not None and request.method is None:
-        return [marked]
     if request.method is None:
-        return _repeating(trace, request, work)
+        found = [marked] if marked is not None else _repeating(trace, request, work)
+        return found if request.only is None else _some(found, request, request.only)
     named = list(_named(trace, work, request))
     if not named:
         raise EvidenceError(f"--steps {request.text}: {_why_not(trace, work, request)}; see `kernelscope steps PATH`")
     return named[:1]
+
+
+def _some(found: list[DetectedSteps], request: Request, only: tuple[int, int]) -> list[DetectedSteps]:
+    """Return the likeliest steps, of these those with the numbers that the user asks for; raise EvidenceError for others."""
+    if not found:
+        raise EvidenceError(f"--steps {request.text}: the capture marks no steps and nothing in it repeats")
+    numbers = found[0].table["step"]
+    if not numbers.between(*only).any():
+        raise EvidenceError(f"--steps {request.text}: the steps are {numbers.min()} to {numbers.max()}")
+    return [replace(found[0], only=(max(only[0], int(numbers.min())), min(only[1], int(numbers.max()))))]
 
 
 def beside_marked(trace: Trace, request: Request) -> list[DetectedSteps]:
@@ -189,4 +198,7 @@ def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
         device_steps.assign(result)
     else:
         device_steps.assign(result, on_device=steps.on_device, marked=steps.method == "profiler")
+    if steps is not None and steps.only is not None:  # after: when a step ends on the device depends on the next one
+        mine = result.steps["step"].between(*steps.only)
+        result.steps = result.steps.assign(warmup=result.steps["warmup"] | ~mine)
     return result

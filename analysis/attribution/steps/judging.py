@@ -56,10 +56,18 @@ def judged(
     sure = "high" if common >= 0.97 and len(kept) >= 3 else "medium" if common >= 0.9 and alike >= 0.9 else "low"
     sure = "low" if _differ_beside(work, edges[first : last + 1]) else sure
     cut = len(counts) - last + _unfinished(work, edges)
-    left_out = {"warmup": first, "cut": cut, "interrupted": int((~usual).sum())}
     steps, by_device = conform("steps", table), not work.by_launch
     return DetectedSteps(
-        method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out
+        method,
+        source,
+        steps,
+        round(common, 4),
+        sure,
+        covered=round(covered, 4),
+        on_device=by_device,
+        warmup=first,
+        cut=cut,
+        interrupted=int((~usual).sum()),
     )
 
 

@@ -27,7 +27,8 @@ class DetectedSteps:
     range's name. table: trace.STEPS, whole steps only. likeness: share of the kernels that all steps have in common. covered:
     share of the device's time that is in the steps. warmup, cut: steps before and after these that are none of them. confidence:
     high, medium, low. on_device: whether their times are the device's, where launches are not in the capture, and not the
-    host's. interrupted: steps left out because the loop stopped in them for something else.
+    host's. interrupted: steps left out because the loop stopped in them for something else. only: the first and the last of these
+    that the user asks for, by number; None for all.
     """
 
     method: str
@@ -40,6 +41,7 @@ class DetectedSteps:
     covered: float = 1.0
     on_device: bool = False
     interrupted: int = 0
+    only: tuple[int, int] | None = None
 
     def sentence(self) -> str:
         """Return in words what the steps are."""
@@ -58,6 +60,7 @@ class DetectedSteps:
         cut = "what follows them is left out, as nothing marks its end" if self.cut == 1 else f"{self.cut} after them are cut"
         left += [cut] if self.cut else []
         left += [f"{1 - self.covered:.0%} of the kernels' time is in none of them"] if self.covered < _MOSTLY else []
+        left += [f"only steps {self.only[0]} to {self.only[1]} of these are looked at"] if self.only else []
         more = "".join(f"; {one}" for one in left)
         number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"
         return f"{number}, {how} ({self.source}), confidence {self.confidence}{more}"

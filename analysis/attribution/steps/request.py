@@ -1,4 +1,4 @@
-"""What a user asks for as steps: `range:NAME`, `kernel:REGEX`, `period`, `whole`."""
+"""What a user asks for as steps: `range:NAME`, `kernel:REGEX`, `period`, `whole`, or of those that are found some: `3:7`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from kernelscope.analysis.errors import EvidenceError
 
 _LATEST = 1 << 62
 METHODS = ("range", "kernel", "period", "whole")
+_SOME = re.compile(r"([0-9]*):([0-9]*)")
 
 
 @dataclass(frozen=True)
 class Request:
     """What to take as steps: one of METHODS (None: whatever is found), a pattern for the first two; and of which device and time.
 
-    window: from when to when, in ns after the first work of a device; None for all of the capture.
+    window: from when to when, in ns after the first work of a device; None for all of the capture. only: the first and the last
+    step, by their numbers, of those that are found; None for all.
     """
 
     method: str | None = None
     pattern: str = ""
     device: str | None = None
     window: tuple[int, int] | None = None
+    only: tuple[int, int] | None = None
 
     @property
     def text(self) -> str:
         """How it was written."""
+        if self.only:
+            return f"{self.only[0]}:{self.only[1] if self.only[1] < _LATEST else ''}"
         return f"{self.method}:{self.pattern}" if self.pattern else str(self.method)
 
 
@@ -34,9 +39,17 @@ def parse(text: str | None, device: str | None = None, window: str | None = None
     between = _window(window) if window else None
     if text is None or text == "auto":
         return Request(device=device, window=between)
+    some = _SOME.fullmatch(text)
+    if some and any(some.groups()):
+        only = int(some[1] or 0), int(some[2] or _LATEST)
+        if only[0] > only[1]:
+            raise EvidenceError(f"--steps {text!r}: the last step is before the first")
+        return Request(device=device, window=between, only=only)
     method, _, pattern = text.partition(":")
     if method not in METHODS or (method in ("range", "kernel")) != bool(pattern):
-        raise EvidenceError(f"--steps {text!r}: write range:NAME (with * for any text), kernel:REGEX, period, whole or auto")
+        raise EvidenceError(
+            f"--steps {text!r}: write auto, range:NAME (with * for any text), kernel:REGEX, period, whole, or 3:7 for some"
+        )
     if method == "kernel":
         try:
             re.compile(pattern)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis import Trace
+from kernelscope.analysis.accounting.step_times import step_times
 from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import reading
@@ -389,3 +390,24 @@ def test_what_a_range_calls_warm_up_is_in_no_step():
     assert (found.method, len(found.table), found.warmup) == ("period", 2, 1)
     assert found.covered == pytest.approx(expected, abs=0.001)
     assert "51% of the kernels' time is in none of them" in found.sentence()
+
+
+def test_some_of_the_steps_are_as_long_as_among_all_of_them():
+    """When a step ends on the device depends on the next one, which is left out only after that."""
+    path = corpus("kineto/pytorch__kineto__autograd_api_nw0_worker0.pt.trace.json.gz")
+    whole, some = (step_times(trace, steps.find(trace, request), None) for trace, request in (
+        (reading.read(path), steps.parse(None)), (reading.read(path), steps.parse("2:3")),
+    ))  # fmt: skip
+    assert [row["step"] for row in whole] == [1, 2, 3, 4]
+    same = ("step", "step_ms", "busy_ms", "kernels", "start_ms")
+    assert [[row[name] for name in same] for row in some] == [[row[name] for name in same] for row in whole[1:3]]
+    assert steps.find(reading.read(path), steps.parse("3:")).sentence().endswith("only steps 3 to 4 of these are looked at")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("7:9", "--steps 7:9: the steps are 0 to"), ("3:2", "the last step is before"), ("a:b", "or 3:7 for some")],
+)
+def test_steps_that_are_not_there_are_refused(text, said):
+    with pytest.raises(EvidenceError, match=said):
+        steps.find(recording([*STEP, Host(30)], 5, marked=True), steps.parse(text))
