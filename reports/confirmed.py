@@ -17,7 +17,7 @@ from kernelscope.reports.trimmed import Trimmed
 
 Result = Mapping[str, Any]
 _PARTS = 3  # of the account that are told
-_COARSE = 0.05  # of a step: effects that are as large should be seen
+_COARSE, _BLIND = 0.05, 0.25  # of a step: effects that are as large should be seen, and where these are not nothing is said
 _APART = 0.25  # of the trials' step that recordings may have more or less
 
 
@@ -35,20 +35,22 @@ def answer(result: Result) -> str:
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
         return f"{begin}; nothing that was tried is known to help and leaves results as they are.{content.busy(result)}"
-    tried = (
-        f"none of the {len(rows)} changes that were tried helps" if len(rows) > 1 else "the change that was tried does not help"
-    )
-    return f"{begin}; {tried}{_visible(rows, result['step_ns'])}.{content.busy(result)}"
+    return f"{begin}; {_without_effect(rows, result['step_ns'])}.{content.busy(result)}"
 
 
-def _visible(rows: Sequence[Mapping[str, Any]], step_ns: int) -> str:
-    """Return how large an effect of any change would have been seen: half of the widest interval."""
+def _without_effect(rows: Sequence[Mapping[str, Any]], step_ns: int) -> str:
+    """Return that nothing helps, and what effect would have been seen: half of the widest interval; or that none tells."""
+    several = f"none of the {len(rows)} changes that were tried helps"
+    tried = several if len(rows) > 1 else "the change that was tried does not help"
     widths = [high - low for low, high in (row["interval_ns"] for row in rows if row["interval_ns"])]
     if not widths:
-        return ""
+        return tried
     least = max(widths) / 2
-    more = "; more --rounds show less" if least > _COARSE * step_ns else ""
-    return f" (more than {_ms(least)} ms, {least / max(step_ns, 1):.0%} of a step, would have been seen{more})"
+    seen = f"more than {_ms(least)} ms, {least / max(step_ns, 1):.0%} of a step, would have been seen"
+    if least > _BLIND * step_ns:
+        whether = "whether any change helps" if len(rows) > 1 else "whether the change helps"
+        return f"trials do not tell {whether}: only {seen}; try again on an idle machine, or with more --rounds"
+    return f"{tried} ({seen}{'; more --rounds show less' if least > _COARSE * step_ns else ''})"
 
 
 def shown(result: Result) -> Trimmed:

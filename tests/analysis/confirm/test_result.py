@@ -194,6 +194,10 @@ def test_nothing_helps(said):
     assert confirmed.answer({**whole, "tried": whole["tried"] * 2}).endswith(
         f"; none of the 2 changes that were tried helps {seen}."
     )
+    blind = {**whole["tried"][0], "interval_ns": [-5_000_000, 5_000_000]}
+    assert "; trials do not tell whether the change helps: only more than 5.00 ms, 48% of a step" in confirmed.answer(
+        {**whole, "tried": [blind]}
+    )
 
 
 def test_what_is_kept_is_said_with_the_step_of_its_own_runs(said):
