@@ -108,7 +108,7 @@ def _scripts(arguments: argparse.Namespace) -> tuple[Path, Path] | None:
         if not path.is_file():
             raise UsageError(f"{path}: no such script")
     if len(paths) != 2 or len(scripts) != 2:
-        raise UsageError(f"{scripts[0]}: a script is set against another script; name two")
+        raise UsageError(f"{scripts[0]}: a script is set against another script; name two, and what both get with --arguments")
     if arguments.repeats < 1:
         raise UsageError(f"--repeats {arguments.repeats}: at least 1")
     return profile.in_turns((paths[0], paths[1]), shlex.split(arguments.arguments), arguments.repeats, sys.argv)

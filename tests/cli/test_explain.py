@@ -139,7 +139,7 @@ def test_all_formats_come_from_one_result(tmp_path, capsys, monkeypatch):
         (["{a}", "{b}", "--format", "csv"], "invalid choice: 'csv'"),
         (["{sides}/fast"], "one side; name the other too"),
         (["nothing.py", "{a}"], "nothing.py: no such script"),
-        ([__file__, "{a}"], "a script is set against another script; name two"),
+        ([__file__, "{a}"], "a script is set against another script; name two, and what both get with --arguments"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_status_2(pair, folder, capsys, arguments, expected):
