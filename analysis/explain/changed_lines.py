@@ -17,7 +17,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import program
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import execution, input_pipeline, precision, threads
-from kernelscope.analysis.explain.model import Case, Side
+from kernelscope.analysis.explain.model import Account, Case, Side
 
 _SHOWN = 160  # characters of a line
 _MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
@@ -51,12 +51,12 @@ def changed(case: Case) -> list[dict[str, Any]]:
     result = program.changes(case)
     times = {"a": _times(case.a), "b": _times(case.b)} if result else {}
     sources = {"a": case.a.sources, "b": case.b.sources}
-    rows = [_row(change, times, sources, case.account.floor) for change in result]
+    rows = [_row(change, times, sources, case.account) for change in result]
     return sorted(rows, key=lambda row: (-abs(row["delta_ns"] or 0), bool(_IMPORT.match(row["text"]))))
 
 
 def _row(
-    change: program.LineChange, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]], floor: float
+    change: program.LineChange, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]], account: Account
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"file": change.file}
     for name, (first, texts) in (("a", change.a), ("b", change.b)):
@@ -74,7 +74,7 @@ def _row(
     a_ns, b_ns = called = _both(change, times, "profiled_ns")
     row["called_ns"] = None if a_ns is None or b_ns is None else b_ns - a_ns
     several = max(len(change.a[1]), len(change.b[1])) > 1
-    row["words"] = _words(row, _moved(called, own, floor, several))
+    row["words"] = _words(row, _moved(called, own, account, several))
     return row
 
 
@@ -84,14 +84,17 @@ def _both(change: program.LineChange, times: Mapping[str, pd.DataFrame | None], 
     return _time(times["a"], change.a_file, a, len(a_texts), column), _time(times["b"], change.b_file, b, len(b_texts), column)
 
 
-def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int | None], floor: float, several: bool) -> str:
+def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int | None], account: Account, several: bool) -> str:
     """Return by how much the changed lines take longer, in words, with what they call where that was timed; else nothing.
 
-    floor: the share of a time by which two processes of one program differ. several: whether there are several lines.
+    Nothing, too, where that is more than a step: the pass that times lines met something else then. several: whether there are
+    several lines.
     """
+    most = max(account.wall.a_ns, account.wall.b_ns)
     for (a, b), remark in ((profiled, f" with what {'they call' if several else 'it calls'}"), (own, "")):
         if a is not None and b is not None and (a or b):
-            return f" ({(b - a) / 1e6:+.3g} ms a step{remark})" if abs(b - a) > floor * max(a, b) else ""
+            seen = account.floor * max(a, b) < abs(b - a) <= most
+            return f" ({(b - a) / 1e6:+.3g} ms a step{remark})" if seen else ""
     return ""
 
 

@@ -115,7 +115,8 @@ def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int,
     folders = [whole / name for name in names_of(scripts)]
     turn = list(zip(scripts, folders, strict=True))
     order = [(*side, number) for number in range(1, repeats + 1) for side in (turn if number % 2 else turn[::-1])]
-    print(f"kernelscope: each script runs {repeats} times to its end, in turns; what is recorded: {whole}", file=sys.stderr)
+    runs = "once" if repeats == 1 else f"{repeats} times"
+    print(f"kernelscope: each script runs {runs} to its end, in turns; what is recorded: {whole}", file=sys.stderr)
     began = time.monotonic()
     for done, (script, folder, number) in enumerate(order):
         left = f", about {_duration((time.monotonic() - began) / done * (len(order) - done))} left" if done else ""

@@ -94,6 +94,14 @@ def test_programs_of_two_frameworks_are_no_change_of_one():
     assert program.changes(pair(made("a", framework="pytorch"), made("b", text, framework="tensorflow"))) == []
 
 
+@pytest.mark.parametrize(("b_ns", "said"), [(5_000_000, " (+4 ms a step)"), (50_000_000, ""), (1_000_001, "")])
+def test_a_line_that_moved_more_than_a_step_has_no_time(b_ns, said):
+    """The pass that times lines met something else then; steps here take 5 and 9 ms."""
+    account = pair(made("a"), made("b")).account
+    assert max(account.wall.a_ns, account.wall.b_ns) == 9_000_000
+    assert changed_lines._moved((None, None), (1_000_000, b_ns), account, False) == said
+
+
 def test_what_moves_by_a_line_is_one_change():
     before = "def step(x):\n    loss = model(x)\n    zero()\n    loss.backward()\n"
     after = "def step(x):\n    zero()\n    for part in x:\n        loss = model(part)\n        loss.backward()\n"
