@@ -88,8 +88,7 @@ def checked(arguments: argparse.Namespace, trying: bool = True) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Try what the advice on a recording says, and print what came of it."""
-    if Path(arguments.path or "").suffix != ".py":
-        _options_behind(arguments)
+    _options_behind(arguments)
     checked(arguments)
     if arguments.verdicts:
         write(verdicts_table(kept.summary(kept.read(verdicts.read()))), arguments.format)
@@ -191,7 +190,8 @@ def _interrupted(script: Path, command: Sequence[str], output: str | None) -> Pa
 
 def _options_behind(arguments: argparse.Namespace) -> None:
     """Take options that stand behind a folder for ours; behind a script they are the script's."""
-    if not arguments.command or not arguments.command[0].startswith("-") or arguments.command[0] == "--":
+    first = arguments.command[0] if arguments.command else "--"
+    if not first.startswith("-") or first == "--" or Path(arguments.path).suffix == ".py":
         return
     at = arguments.command.index("--") if "--" in arguments.command else len(arguments.command)
     ours, own = arguments.command[:at], arguments.command[at:]
@@ -217,8 +217,8 @@ def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | Non
     """
     if kind_of(recorded) is not Kind.RUN:
         raise UsageError(f"{recorded}: only what `profile` or `run` recorded can run again; name a folder that they wrote")
-    record, folder = read_object(recorded / RUN), (folder or recorded / FOLDER).resolve()
-    count = arguments.rounds or ROUNDS
+    record, count = read_object(recorded / RUN), arguments.rounds or ROUNDS
+    folder = (folder or recorded / FOLDER).resolve()
     if "profiled" not in record:
         if command:
             raise UsageError(f"{recorded}: a workload of `kernelscope run` has no command; leave {command[0]} out")
@@ -251,7 +251,7 @@ def _affordable(
     """
     one_s = max(program.seconds(), 0.1)
     wanted = len({id(finding) for one in found for finding in one.findings}) or len(found)
-    for count in range(rounds or ROUNDS, (rounds or _FEWEST) - 1, -1):
+    for count in range(program.count, (rounds or _FEWEST) - 1, -1):
         beside = 3 * count + _WHOLE
         most = max(1, int((budget / one_s - beside) / count))
         if most >= min(wanted, len(found)):

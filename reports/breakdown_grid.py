@@ -201,7 +201,7 @@ def unit_of(result: Mapping[str, Any]) -> tuple[str, int]:
 def _beside(result: Mapping[str, Any]) -> str:
     """Return what stands beside a breakdown: batch, conditions, pass with its step against the clean one, coverage."""
     parts = [text] if (text := content.batch(result)) else []
-    parts += [content.recorded(result["conditions"])] if result.get("conditions") else []
+    parts += [content.conditions(result["conditions"])] if result.get("conditions") else []
     if result.get("pass"):
         clean = result.get("clean_step_ns")
         against = f" (clean step {units.duration(clean)} on average)" if clean else ""

@@ -163,7 +163,7 @@ def three_numbers(breakdown: Mapping[str, Any]) -> str:
     named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
     if totals.get("kernel_sum_ns") == 0 and "wall_ns" in totals:
         return f"no kernels were recorded · wall {units.duration(totals['wall_ns'])}"
-    if totals.get("kernel_sum_ns", 0) > _OVERLAP * totals.get("kernel_busy_ns", totals.get("kernel_sum_ns", 0)):
+    if totals.keys() >= {"kernel_sum_ns", "kernel_busy_ns"} and totals["kernel_sum_ns"] > _OVERLAP * totals["kernel_busy_ns"]:
         named["kernel_busy_ns"] += " (several at once share the time)"
     return " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
 
@@ -185,14 +185,14 @@ def work(result: Result) -> str:
     parts = [
         f"{network['name']} ({network['title']})" if network.get("title") else network["name"], result["mode"],
         batch(result), result["device"],
-        f"{threads} thread{'' if threads == 1 else 's'}" if threads else None, recorded(result["conditions"]),
+        f"{threads} thread{'' if threads == 1 else 's'}" if threads else None, conditions(result["conditions"]),
     ]  # fmt: skip
     return " · ".join(str(part) for part in parts if part)
 
 
-def recorded(conditions: str) -> str:
+def conditions(recorded: str) -> str:
     """Return how it was recorded: which option asks for a machine that is kept from disturbing, and whether it was given."""
-    return "recorded with --steady" if conditions == "steady" else "recorded without --steady"
+    return "recorded with --steady" if recorded == "steady" else "recorded without --steady"
 
 
 def busy(result: Mapping[str, Any]) -> str:

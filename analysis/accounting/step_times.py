@@ -20,15 +20,15 @@ def step_times(trace: Trace, found: DetectedSteps, device: str | None) -> list[d
     begun, _ = device_steps.bounds(ordered)
     zero = steps.first_work(trace)
     busy = done.by_window[(done.rows["part"] != IDLE).to_numpy(bool)].sum(axis=0)
-    mine = np.full(len(applied.kernels), done.device == ALL) | (applied.kernels["device"] == done.device).fillna(False).to_numpy(
-        bool
-    )
-    kernels = applied.kernels.loc[mine, "step"].value_counts()
+    kernels = applied.kernels
+    if done.device != ALL:
+        kernels = kernels[(kernels["device"] == done.device).fillna(False).to_numpy(bool)]
+    counts = kernels["step"].value_counts()
     usual = float(np.median(done.lengths))
     return [
         {
             "step": int(step), "step_ms": length / 1e6, "of_usual": length / max(usual, 1.0), "busy_ms": busy_ns / 1e6,
-            "kernels": int(kernels.get(step, 0)), "start_ms": (start - zero) / 1e6,
+            "kernels": int(counts.get(step, 0)), "start_ms": (start - zero) / 1e6,
         }
         for step, length, busy_ns, start in zip(ordered["step"], done.lengths, busy, begun, strict=True)
     ]  # fmt: skip

@@ -21,6 +21,7 @@ from kernelscope.analysis.accounting.device_account import (
     account,
     is_host_timed,
 )
+from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.advise import host_account
 from kernelscope.analysis.advise.compiled import is_compiled
 from kernelscope.analysis.attribution import steps as finding_steps
@@ -186,8 +187,7 @@ def of_run(run: Run, path: str) -> Subject:
         subject.facts = facts
         return subject
     rows, step_ns = host_account.of_run(run, trace)
-    measured = trace.steps[~trace.steps["warmup"]]
-    facts["traced_step_ns"] = float((measured["end_ns"] - measured["start_ns"]).mean()) if len(measured) else None
+    facts["traced_step_ns"] = mean_step_ns(trace.steps[~trace.steps["warmup"]])
     steps = run.clean_steps()
     used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
     return Subject(

@@ -98,16 +98,15 @@ def idle_lines(subject: Subject, ns: float) -> list[str]:
         return lines(subject, least_ns, ns)
     steps_in = table["text"].astype("string").str.contains(_STEPS_IN).fillna(False)
     table = table[(~steps_in & (table["took"] <= ns)).to_numpy(bool)]
+    return _host_is_in(subject, "While nothing computes the host is mostly in", table, recorded_ns)
+
+
+def _host_is_in(subject: Subject, begin: str, table: pd.DataFrame, recorded_ns: int) -> list[str]:
+    """Return a sentence on the first of these lines; their times are of a recorded step, which is named where it differs."""
+    apart = abs(recorded_ns - subject.step_ns) > _AS_LONG * subject.step_ns
+    of_recorded = f" (of the recorded step, of {ms(recorded_ns)})" if apart else ""
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
-    when = "While nothing computes the host is mostly in" + _of_recorded(subject, recorded_ns)
-    return [f"{when} {'; '.join(found)}."] if found else []
-
-
-def _of_recorded(subject: Subject, recorded_ns: int) -> str:
-    """Return of what step times of lines are, where the recorded one takes much longer or shorter than the step that is told."""
-    if abs(recorded_ns - subject.step_ns) <= _AS_LONG * subject.step_ns:
-        return ""
-    return f" (of the recorded step, of {ms(recorded_ns)})"
+    return [f"{begin}{of_recorded} {'; '.join(found)}."] if found else []
 
 
 def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:
@@ -120,9 +119,8 @@ def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:
         keys = table[["file", "function", "text"]].astype("string").fillna("")
         told = keys["text"].where(keys["text"] != "", keys["file"] + " " + keys["function"])
         table = table[told.str.contains(names).to_numpy(bool)]
-    found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
     when = "Meanwhile" if subject.on_host else "While the device idles, for whatever reason,"
-    return [f"{when} the host is in{_of_recorded(subject, recorded_ns)} {'; '.join(found)}."] if found else []
+    return _host_is_in(subject, f"{when} the host is in", table, recorded_ns)
 
 
 def _host_lines(subject: Subject, column: str, least_ns: float) -> tuple[pd.DataFrame, int]:

@@ -50,7 +50,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_what_helps_is_confirmed_and_what_does_nothing_is_not(recorded: Path) -> None:
     """Alone shows the whole way in real processes: trials in turns, verdicts, results compared, and that a trial ends early."""
-    line = [*OURS, "confirm", "--rounds", "3", "--format", "json"]
+    line = [*OURS, "confirm", "--rounds", "4", "--format", "json"]
     line += ["--only", "no-anomaly-detection", "--only", "nothing", "--only", "channels-last", str(recorded)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=400, check=False, cwd="/")  # runs where it was recorded
     assert done.returncode == 0, done.stderr
@@ -247,12 +247,12 @@ def test_trials_of_other_options_stay(tmp_path: Path) -> None:
     [(900, None, (6, 3)), (250, None, (5, 3)), (200, None, (4, 3)), (60, None, (4, 1)), (250, 6, (6, 2)), (10, 3, (3, 1))],
 )
 def test_a_short_budget_takes_rounds_before_it_takes_findings(
-    budget: float, rounds: int | None, expected: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    budget: float, rounds: int | None, expected: tuple[int, int]
 ) -> None:
     """Of 7 s a run: 3 changes in 6 rounds are 18 runs beside 22 others, 280 s; in 4 rounds 12 beside 16, 196 s."""
     findings = [candidates.Finding(str(number), str(number), 1) for number in range(3)]
     found = [candidates.Candidate(None, (one,)) for one in findings]  # type: ignore[arg-type]
-    program = SimpleNamespace(count=6, seconds=lambda: 7.0)
+    program = SimpleNamespace(count=rounds or 6, seconds=lambda: 7.0)
     mine, left_out, one_s = confirm._affordable(program, found, budget, rounds)  # type: ignore[arg-type]
     assert (program.count, len(mine)) == expected
     assert (len(mine) + len(left_out), one_s) == (3, 7.0)

@@ -100,7 +100,8 @@ def test_wrong_arguments_are_told(capsys):
 
 
 def test_the_format_is_that_of_the_ending(tmp_path, capsys):
-    source = ROOT / "tests" / "data" / "gpu" / "h200" / "lenet-cudnn-cupti"
+    source = tmp_path / "run"  # reading a run keeps its trace in there
+    shutil.copytree(ROOT / "tests" / "data" / "gpu" / "h200" / "lenet-cudnn-cupti", source)
     assert main(["export", str(source), "-o", str(tmp_path / "out.md")]) == 0
     assert (tmp_path / "out.md").read_text().startswith("#")
     assert main(["export", str(source), "-o", str(tmp_path / "out")]) == 2

@@ -6,6 +6,7 @@ much memory runs only where KERNELSCOPE_LARGE_NETWORKS=1 asks for it: large netw
 outputs alone are checked.
 """
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -40,6 +41,7 @@ FRAMEWORKS = {
     "keras-tensorflow": ("keras", ()),
     "keras-jax": ("keras", ()),
 }
+# what CI runs
 SHORT = {("pytorch", "cifar10"), ("pytorch", "sequences"), ("mxnet", "sequences"), ("cntk", "sequences")}
 # what a framework cannot express; that it says so is tested in its own file
 REFUSED = {"cntk": ("bert_base", "vit_s16")}
@@ -69,15 +71,11 @@ print(json.dumps(found))
 """
 
 
-def _tests():
-    """Each framework with each group; CI runs those of SHORT."""
-    for framework in FRAMEWORKS:
-        for group in GROUPS:
-            yield pytest.param(framework, group, marks=() if (framework, group) in SHORT else pytest.mark.long)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("framework", "group"), list(_tests()))
+@pytest.mark.parametrize(
+    ("framework", "group"),
+    [pytest.param(*one, marks=() if one in SHORT else pytest.mark.long) for one in itertools.product(FRAMEWORKS, GROUPS)],
+)
 def test_programs_compute_the_reference(run_in, framework, group):
     imported, always = FRAMEWORKS[framework]
     if group not in always and not ALL:

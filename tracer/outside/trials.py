@@ -10,7 +10,6 @@ another time is no measure for it, and stays.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import signal
@@ -25,7 +24,7 @@ from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.run_record import LOG_FILE, RUN_FILE
-from kernelscope.tracer.outside import environments, profile, turns, variants
+from kernelscope.tracer.outside import environments, machine_cache, profile, turns, variants
 from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.variants import Variant
@@ -139,10 +138,10 @@ def whole_workload(record: Mapping[str, Any], path: Path, trial: Trial, folder: 
 def _of_set(folder: Path, command: Sequence[str], trials: Sequence[Trial]) -> Path:
     """Return the folder of a set of trials of a command, which is made."""
     several = [[trial.name, list(trial.changes), dict(trial.variables)] for trial in trials]
-    wanted = json.dumps({"command": disclosure.command(command), "trials": several})
-    mine = folder / hashlib.sha256(wanted.encode()).hexdigest()[:8]
+    about = {"command": disclosure.command(command), "trials": several}
+    mine = folder / machine_cache.key(SET, about)
     mine.mkdir(parents=True, exist_ok=True)
-    (mine / SET).write_text(wanted, encoding="utf8")
+    (mine / SET).write_text(json.dumps(about), encoding="utf8")
     return mine
 
 

@@ -16,7 +16,7 @@ def run(*arguments, timeout):
 
 
 def test_some_damaged_captures(tmp_path):
-    run("--cases", "150", "--small", "--seed", "1", "--seconds", "300", timeout=400)
+    run("--cases", "300", "--small", "--seed", "1", "--seconds", "300", timeout=400)
 
 
 @pytest.mark.slow
