@@ -81,6 +81,8 @@ TENSOR_CORES = (
     (r"flash_(?:fwd|bwd)_(?:kernel|splitkv_kernel|dq_dk_dv)|FlashAttn(?:Fwd|Bwd)Sm|^fmhaSm|sdpa_sm\d+_flash|^fmha_v2"
      r"|fmha_cutlass\w_b?f16\w*_sm(?:7|8|9)",
      True, "fmha_cutlassF_bf16_aligned_64x128_rf_sm80"),
+    # float32 by three products in TF32: as many instructions of tensor cores were counted (docs/gpu)
+    (r"fmha_cutlass\w_f32\w*_sm(?:8|9)", True, "fmha_cutlassB_f32_aligned_64x64_k64_sm80"),
     (r"Cijk_.*_MI\d+x\d+", True, "Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1_SN"),
     (r"Cijk_.*_MT\d+x\d+", False, "Cijk_Ailk_Bljk_SB_MT64x64x8_SE_K1"),
     (r"igemm_\w+_gtcx|xdlops|_xdl(?:_|\b)|\bck(?:_tile)?::.*(?:Fmha|wmma)|mfma",

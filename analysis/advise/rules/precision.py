@@ -10,6 +10,7 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.device import datasheets
 from kernelscope.analysis.explain.device.case import MAIN
+from kernelscope.analysis.kernels.lookup import look
 
 _REACHED = 0.4  # of the time, at least, that remains on tensor cores: kernels reach a part of their peak
 _HALF = 0.5  # of the time of kernels that move memory, in types of half the size
@@ -89,6 +90,8 @@ def tf32(subject: Subject) -> list[Advice]:
     if not fast or not slow or fast <= slow:
         return []
     rows = _main(subject, "f32")
+    composed = [look(str(name)).tensor_core is True for name in rows["name"]]  # of several products in TF32
+    rows = rows[~np.array(composed, dtype=bool)]
     ns = words.time_of(rows)
     allowed = words.time_of(_main(subject, "tf32")) > 0
     return [

@@ -29,6 +29,7 @@ from kernelscope.analysis.trace.categories import filled, taken
 
 Int = npt.NDArray[np.int64]
 
+LAUNCHING = "(launching)"  # the layer of a call that launches kernels of several
 _LIBRARIES = ("onednn", "mkl")  # of the host: they report their calls themselves
 _ARITHMETIC = ("elementwise", "unknown", "reduction", "copy")
 
@@ -101,6 +102,29 @@ def _attribute(trace: Trace, operators: pd.DataFrame, names: GraphNames | Record
             _name_layers(table, names)
         row = owners.own(table, table["launch_thread"], table["launch_ns"])
     _describe(trace, operators, row)
+    _own_launches(trace)
+
+
+def _own_launches(trace: Trace) -> None:
+    """Give calls that are in no layer that of the kernels they launched, in place; where these are of several, LAUNCHING.
+
+    So are the graphs as which XLA launches its programs. A call of whose kernels one has no layer stays without.
+    """
+    kernels, calls = trace.kernels, trace.calls
+    keys = ["process", "correlation"]
+    launched = kernels.loc[kernels["correlation"].notna(), [*keys, "layer", "phase"]]
+    launched = launched.astype({"layer": "string", "phase": "string"})
+    launched["layer"] = launched["layer"].mask(launched["phase"] == "optimizer", "")  # it is known, and no layer's
+    groups = launched.groupby(keys)
+    places = groups[["layer", "phase"]].first()[groups["layer"].count() == groups.size()]
+    several, both = (groups[name].nunique().loc[places.index] > 1 for name in ("layer", "phase"))
+    places["layer"] = places["layer"].mask(several, LAUNCHING).replace("", pd.NA)
+    places["phase"] = places["phase"].mask(several | both, "other")
+    found = calls[keys].merge(places, how="left", left_on=keys, right_index=True)
+    mine = (calls["layer"].isna() & ~calls["phase"].isin(["optimizer", "data"]) & found["phase"].notna()).to_numpy(bool)
+    if mine.any():
+        for name in ("layer", "phase"):
+            calls[name] = calls[name].astype("string").mask(mine, found[name]).astype("category")
 
 
 def _name_layers(kernels: pd.DataFrame, names: GraphNames | RecordedNames) -> None:

@@ -21,9 +21,9 @@ from typing import Any
 
 from kernelscope.analysis.attribution.frameworks.xla_scopes import Places, Scopes
 from kernelscope.analysis.formats.xplane.hlo import Instruction, Program
+from kernelscope.analysis.formats.xplane.schedules import HOLDERS
 from kernelscope.analysis.kernels import classify
 
-HOLDERS = ("while", "call", "conditional")  # instructions that only run others
 # instructions in which devices exchange what they have; also with -start and -done
 _COLLECTIVE = re.compile(r"^(all-reduce|all-gather|all-to-all|reduce-scatter|collective-\w+)(-start|-done)?$")
 _TOKEN = re.compile(r"[^/()]+")

@@ -25,7 +25,11 @@ _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
         ("name", 1, _BYTES, False, None),
         ("computations", 3, _MESSAGE, True, "Computation"),
         ("entry", 6, _INT, False, None),
+        ("schedule", 7, _MESSAGE, False, "Schedule"),
     ),
+    "Schedule": (("sequences", 1, _MESSAGE, True, "Sequence"),),
+    "Sequence": (("computation", 1, _INT, False, None), ("order", 2, _MESSAGE, False, "Order")),
+    "Order": (("instructions", 1, _INT, True, None),),
     "Computation": (
         ("instructions", 2, _MESSAGE, True, "Instruction"),
         ("id", 5, _INT, False, None),
@@ -77,7 +81,10 @@ class Instruction:
 
 @dataclass
 class Program:
-    """One module: its instructions by number, in the order of the file; per computation their numbers and the root's."""
+    """One module: its instructions by number, in the order of the file; per computation their numbers and the root's.
+
+    members: the numbers in the order in which they run, of computations of which the module says so, else in that of the file.
+    """
 
     name: str
     instructions: dict[int, Instruction] = field(default_factory=dict)
@@ -112,6 +119,10 @@ def parse(content: bytes, source: str) -> Program:
         program.roots[computation.id] = computation.root
         for instruction in computation.instructions:
             program.instructions[instruction.id] = _instruction(instruction, computation.id)
+    for sequence in module.schedule.sequences:
+        order = list(sequence.order.instructions)
+        if set(order) == set(program.members.get(sequence.computation, [])):
+            program.members[sequence.computation] = order
     return program
 
 

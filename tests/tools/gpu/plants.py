@@ -2,6 +2,7 @@
 
     python tests/tools/gpu/plants.py FOLDER [--only NAME]...      # with an interpreter that has torch; kernelscope is not needed
     python tests/tools/pairs/run.py FOLDER                        # anywhere: explains the pairs, and judges what is said
+    nsys profile -c cudaProfilerApi ... python plants.py FOLDER --only NAME --side b    # one side's steps, for another profiler
 
 FOLDER gets `truth.csv`, as tests/tools/pairs/judging.py reads it, and for each plant a folder with `a.pt.trace.json.gz` and
 `b.pt.trace.json.gz`. The truth's steps are those of the recorded loop by the host's clock; `plain_ms_a` and `plain_ms_b` are the
@@ -277,6 +278,26 @@ def recorded_ms(program, path):
     return took / RECORDED * 1e3
 
 
+def alone(name, letter):
+    """Run one side's steps between cudaProfilerStart and cudaProfilerStop, each in an NVTX range; print the mean step in ms."""
+    base, change, _ = PLANTS[name]
+    program = Program({**DEFAULTS, **base, **(change if letter == "b" else {})})
+    for _ in range(8):
+        program.step()
+    plain, spread = plain_ms(program)
+    wait()
+    torch.cuda.cudart().cudaProfilerStart()
+    start = time.perf_counter()
+    for number in range(RECORDED):
+        torch.cuda.nvtx.range_push(f"step {number}")
+        program.step()
+        torch.cuda.nvtx.range_pop()
+    wait()
+    took = (time.perf_counter() - start) / RECORDED * 1e3
+    torch.cuda.cudart().cudaProfilerStop()
+    print(f"{name} {letter}: plain {plain:.3f} ms, windows {spread:.3f} ms apart; recorded {took:.3f} ms", flush=True)
+
+
 class Neighbour:
     """Another process that multiplies matrices on the same GPU while it is told to."""
 
@@ -334,7 +355,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", metavar="FOLDER")
     parser.add_argument("--only", action="append", metavar="NAME", help="these plants (repeatable)")
+    parser.add_argument("--side", choices=("a", "b"), help="record nothing: run the steps of this side of each plant")
     arguments = parser.parse_args()
+    if arguments.side:
+        for name in arguments.only or PLANTS:
+            alone(name, arguments.side)
+        return 0
     os.makedirs(arguments.folder, exist_ok=True)
     names = [name for name in PLANTS if not arguments.only or name in arguments.only]
     neighbour = Neighbour() if "other-process" in names else None

@@ -1,0 +1,164 @@
+"""Which instruction of XLA's compiled program each kernel of a CUDA graph is of, from the order in which the program runs them.
+
+XLA launches most of a program's kernels as CUDA graphs, and the profiler names them all after the graph (`command_buffer_4`). A
+kernel that XLA made has its instruction's name still: input_reduce_fusion_201 of input_reduce_fusion.201. Equal fusions share a
+kernel, named after the first of them, so that a name may stand for several instructions, of several layers. They run in the
+order in which the program lists them: the n-th execution of the kernel in each run of the program, or in each round of a loop,
+is that of the n-th of the equal fusions. Where a recording holds no whole number of runs, nothing is said of those.
+
+A library's kernel has a name of its own. It is of the call that the program has between the kernels that ran before and after
+it: of several calls in order, where as many kernels are between the two as calls, else nothing is said. In the same way it is
+found which of equal fusions a kernel is of that is used in several loops, or in a loop and outside, and of which instruction a
+copy is: of one that copies, or of a fusion that has no kernel of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.formats.xplane.hlo import Instruction, Program
+from kernelscope.analysis.trace.categories import translated
+
+HOLDERS = ("while", "call", "conditional")  # instructions that only run others
+_COPIES = re.compile(r"^(?:memcpy\d+(?:_\w+)?|MemcpyD2D)$")  # how the device does a copy
+_NO_KERNEL = re.compile(r"^(?:[Mm]em(?:set|cpy))")
+_LIBRARY = re.compile(r"^__cu|cusolver|cublas|cudnn|cufft")  # targets of calls
+_FOLLOWS = re.compile(r"splitK|split_k|reduce_kernel", re.IGNORECASE)  # a second kernel of one call
+_UNSPOKEN = re.compile(r"[^0-9A-Za-z_]")
+
+Integers = npt.NDArray[np.int64]
+
+
+class Schedule:
+    """A program's instructions in the order in which they run; what loops and branches hold stands where they are.
+
+    order: the instructions. Their places in it are what `places` returns.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.order: list[Instruction] = []
+        self._program = program
+        self._loops: list[tuple[int, int]] = []  # first place and the one after the last, outer ones before those inside
+        self._loop_of: list[int] = []
+        self._append(_entry(program), self._new_loop())
+        self.place = {instruction.name: place for place, instruction in enumerate(self.order)}
+        self._calls = [place for place, one in enumerate(self.order) if _LIBRARY.search(one.target)]
+        self._copies = [place for place, one in enumerate(self.order) if one.opcode == "copy"]
+        self._groups = self._equal()
+        loops = [len({self._loop_of[place] for place in places}) for places in self._groups]
+        self._in_one_loop = np.array([*(count == 1 for count in loops), False])  # the last stands for no group, -1
+
+    def _new_loop(self) -> int:
+        self._loops.append((len(self.order), len(self.order)))
+        return len(self._loops) - 1
+
+    def _append(self, computation: int, loop: int) -> None:
+        for member in self._program.members.get(computation, []):
+            instruction = self._program.instructions[member]
+            if instruction.opcode in HOLDERS:
+                inner = loop if instruction.opcode == "call" else self._new_loop()
+                for called in instruction.called:
+                    self._append(called, inner)
+                self._loops[inner] = (self._loops[inner][0], len(self.order))
+            self.order.append(instruction)
+            self._loop_of.append(loop)
+        self._loops[loop] = (self._loops[loop][0], len(self.order))
+
+    def _equal(self) -> list[list[int]]:
+        """Return the places of each kind of equal fusions."""
+        alike: dict[object, list[int]] = {}
+        for place, instruction in enumerate(self.order):
+            if instruction.opcode == "fusion":
+                alike.setdefault(_fingerprint(self._program, instruction), []).append(place)
+        return list(alike.values())
+
+    def places(self, names: pd.Series, told: Integers) -> Integers:
+        """Return the places of a program's kernels in the order of their start, -1 where they are not known.
+
+        names: of the kernels. told: the places that the profiler tells, else -1.
+        """
+        names = names.astype("category")
+        group = self._group_of(names)
+        known = np.where(told >= 0, told, self._in_order(group))
+        result, unknown = known.copy(), known < 0
+
+        def fill(mine: npt.NDArray[np.bool_], candidates: list[int], follows: re.Pattern[str] | None = None) -> None:
+            rows = np.flatnonzero(unknown & mine)
+            main = np.ones(len(rows), dtype=bool) if follows is None else ~_matching(names.iloc[rows], follows)
+            self._by_neighbours(result, known, rows, candidates, main)
+
+        for number in np.unique(group[unknown & (group >= 0)]).tolist():
+            fill(group == number, self._groups[number])
+        unseen = [place for number in set(range(len(self._groups))) - set(group.tolist()) for place in self._groups[number]]
+        fill(_matching(names, _COPIES), sorted([*self._copies, *unseen]))
+        fill((group < 0) & ~_matching(names, _NO_KERNEL), self._calls, _FOLLOWS)
+        return result
+
+    def _group_of(self, names: pd.Series) -> Integers:
+        """Return which group of equal fusions has each kernel's name, -1 for none: those of libraries, and copies."""
+        places = [(place, str(number)) for number, group in enumerate(self._groups) for place in group]
+        number_of = {_UNSPOKEN.sub("_", self.order[place].name): number for place, number in places}
+        numbers = translated(names, number_of.get)
+        return np.asarray(numbers.astype("string").astype("Int64").fillna(-1).to_numpy(np.int64))
+
+    def _in_order(self, group: Integers) -> Integers:
+        """Return the places of the kernels of groups that ran whole numbers of times, else -1."""
+        nth = pd.Series(group).groupby(group).cumcount().to_numpy(np.int64)
+        size = np.array([*(len(places) for places in self._groups), 1], dtype=np.int64)
+        first = np.cumsum(size) - size
+        times = np.bincount(group[group >= 0], minlength=len(size))
+        sure = (self._in_one_loop & (times % size == 0))[group]
+        flat = np.array([*(place for places in self._groups for place in places), -1], dtype=np.int64)
+        return np.where(sure, flat[np.where(sure, first[group] + nth % size[group], -1)], -1)
+
+    def _by_neighbours(
+        self, result: Integers, known: Integers, rows: Integers, candidates: list[int], main: npt.NDArray[np.bool_]
+    ) -> None:
+        """Fill the result of rows by which of the candidates lie between the known places before and after them.
+
+        main: which rows are not the second kernel of one call.
+        """
+        anchors = np.flatnonzero(known >= 0)
+        gap = np.searchsorted(anchors, rows)
+        inside = (gap > 0) & (gap < len(anchors))
+        if not candidates or not inside.any():
+            return
+        table = pd.DataFrame({"row": rows, "gap": gap, "main": main})[inside]
+        table["nth"] = np.maximum(table.groupby("gap")["main"].cumsum() - 1, 0)
+        table["count"] = table.groupby("gap")["main"].transform("sum")
+        table["before"], table["after"] = known[anchors[table["gap"] - 1]], known[anchors[table["gap"]]]
+        for _, part in table.groupby(["before", "after", "count"]):
+            before, after, count = part[["before", "after", "count"]].iloc[0].tolist()
+            between = self._between(candidates, before, after)
+            if len(between) in (1, count):
+                result[part["row"].to_numpy()] = np.array(between)[np.minimum(part["nth"], len(between) - 1)]
+
+    def _between(self, places: list[int], before: int, after: int) -> list[int]:
+        """Return which of the places run after one place and before another one, which may be a round later."""
+        if before < after:
+            return places[bisect_right(places, before) : bisect_left(places, after)]
+        start, end = next(loop for loop in reversed(self._loops) if loop[0] <= after and before < loop[1])
+        rest = places[bisect_right(places, before) : bisect_left(places, end)]
+        return rest + places[bisect_left(places, start) : bisect_left(places, after)]
+
+
+def _matching(names: pd.Series, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+    return translated(names, lambda text: "yes" if pattern.search(text) else None).notna().to_numpy(bool)
+
+
+def _entry(program: Program) -> int:
+    """Return the computation that no instruction runs: the program's own."""
+    called = {number for instruction in program.instructions.values() for number in instruction.called}
+    return max((number for number in program.members if number not in called), key=lambda number: len(program.members[number]))
+
+
+def _fingerprint(program: Program, instruction: Instruction) -> object:
+    """Return what equal fusions have in common: types and sizes of operands and result, and what they compute in which order."""
+    operands = [program.instructions[number] for number in instruction.operands if number in program.instructions]
+    whole = [*program.inside(instruction), *operands, instruction]
+    return tuple((one.opcode if one not in operands else "", one.dtype, one.dimensions) for one in whole)
