@@ -15,7 +15,7 @@ from typing import Any
 from kernelscope.tracer.inside import plan, temporary
 from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED
 from kernelscope.tracer.inside.scrubbing import Scrubber
-from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, process_noise, turns
+from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, process_noise, run_folder, turns
 from kernelscope.tracer.outside.collectors import Choice, ToolCollector
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import RunOptions
@@ -141,20 +141,19 @@ class Session:
         Where all sides have dropped out there are no further passes. An iterator that is closed ends the session as Ctrl-C does.
         """
         planned = self._plan()
+        with_ceilings = "kernels" in self.options.passes
+        total = len(planned) + with_ceilings
         name = PASSES[0]
         try:
             with temporary.folder() as made:
                 staged = self._staged or stage(Path(made))
                 for done, (name, repeat) in enumerate(planned):
                     label = name if self._repeats(name) == 1 else f"{name} {repeat} of {self._repeats(name)}"
-                    yield label, done, len(planned)
+                    yield label, done, total
                     self._run_pass(name, repeat, staged)
                     if not self._alive():
                         break
             for side in self._alive():
-                if "kernels" in self.options.passes:  # ceilings are what kernels are set against
-                    threads = side.variant.threads(self.options.threads)
-                    side.folder.record["ceilings"] = ceilings.of(side.variant.environment, self.options.device, threads)
                 side.folder.finish()
         except BaseException as error:
             self._abandon(name, error)
@@ -163,7 +162,16 @@ class Session:
                 text = error.strerror or "files cannot be written"
                 raise InputError(f"{name} pass: {where}: {text}; free some space or name another folder") from error
             raise
-        yield "done", len(planned), len(planned)
+        if with_ceilings and self._alive():
+            yield "ceilings of the device", len(planned), total
+            self._add_ceilings()
+        yield "done", total, total
+
+    def _add_ceilings(self) -> None:
+        """Add what kernels are set against. The runs are complete before: whoever stops this loses nothing else."""
+        for side in self._alive():
+            found = ceilings.of(side.variant.environment, self.options.device, side.variant.threads(self.options.threads))
+            run_folder.add(side.folder.path, "ceilings", found)
 
     def _plan(self) -> list[tuple[str, int]]:
         """Return passes and their repeats in the order in which they run."""

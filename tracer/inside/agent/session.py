@@ -79,8 +79,10 @@ class Session(object):
             self.record["reason"] = reason
             self._run.write()
             raise
+        self.record.update(complete=True, reason=None)
+        self._run.write()  # before the ceilings: whoever stops these loses nothing else
         self.report("[%d/%d] ceilings" % (len(planned), len(planned)))
-        self.record.update(ceilings=self._ceilings(), complete=True, reason=None)
+        self.record.update(ceilings=self._ceilings())
         self._run.write()
 
     def _ceilings(self) -> Any:
