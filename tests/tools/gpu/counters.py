@@ -8,12 +8,16 @@ from, and under Nsight Compute. Both are of one stream and of the same program, 
 """
 
 import argparse
+import csv
+import difflib
 import os
 import shutil
 import subprocess
 import sys
 
 SECTIONS = ("LaunchStats", "Occupancy", "SpeedOfLight", "ComputeWorkloadAnalysis")
+PIPE, HALVES = "sm__inst_executed_pipe_tensor", "_op_hmma_type_hfma2"
+THEORETICAL, WAVES, ROUNDED = "sm__maximum_warps_per_active_cycle_pct", "launch__waves_per_multiprocessor", 0.0051
 METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 PROGRAMS = {  # name -> options of plants.Program, changes of its sizes
     "gpt-bfloat16": ({"model": "gpt", "batch": 4}, {"layers": 2}),
@@ -67,7 +71,7 @@ def record(folder, names, kernels):
     ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
     known = subprocess.run([ncu, "--query-metrics"], stdout=subprocess.PIPE, text=True).stdout
     names_known = [line.split(" ")[0] for line in known.splitlines()]
-    tensor = [name + ".sum" for name in names_known if name.startswith("sm__inst_executed_pipe_tensor")]
+    tensor = [name + ".sum" for name in names_known if name.startswith(PIPE)]
     print("tensor metrics:", *tensor, flush=True)
     fine = True
     for name in names:
@@ -85,6 +89,67 @@ def record(folder, names, kernels):
     return fine
 
 
+def counted(path):
+    """Return the rows of Nsight Compute's table, and an error that it ended with, None without any."""
+    with open(path) as file:
+        lines = file.read().splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith('"ID"'))
+    error = next((line for line in lines[:first] if line.startswith("==ERROR==")), None)
+    return [row for row in csv.DictReader(lines[first:]) if row["ID"]], error
+
+
+def derived(path):
+    """Return what kernelscope says of each kernel of a trace, in the order of their start."""
+    from kernelscope.analysis import read
+    from kernelscope.analysis.device import occupancy
+
+    keys = ["name", "grid", "block", "registers"]
+    trace = read(path)
+    known = occupancy.table(trace).rename(columns={"kernel": "name"}).astype({"name": "string"}).drop_duplicates(keys)
+    kernels = trace.kernels.sort_values("start_ns").astype({"name": "string", "tensor_core": object})
+    kernels = kernels.merge(known[[*keys, "occupancy", "waves"]], how="left", on=keys)
+    return kernels[[*keys, "occupancy", "waves", "tensor_core"]].to_dict("records")
+
+
+def pairs(kernels, rows):
+    """Return (kernel, row) of those that both have, in order, by grid, block and registers."""
+    sizes = ("Grid Size", "Block Size")
+    ours = [(kernel["grid"], kernel["block"], int(kernel["registers"])) for kernel in kernels]
+    theirs = [
+        (*(row[size].strip("()").replace(" ", "") for size in sizes), int(row["launch__registers_per_thread"])) for row in rows
+    ]
+    blocks = difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
+    return [(kernels[a + place], rows[b + place]) for a, b, size in blocks for place in range(size)]
+
+
+def disagreements(kernel, row):
+    """Return in words where the two differ; products of pairs of halves run in the tensor pipe without multiplying matrices."""
+    number = {name: float(row[name].replace(",", "")) for name in (THEORETICAL, WAVES, PIPE + ".sum", PIPE + HALVES + ".sum")}
+    said = [
+        f"{ours} {kernel[ours]:.4f}, by the counters {theirs:.4f}"
+        for ours, theirs in (("occupancy", number[THEORETICAL] / 100), ("waves", number[WAVES]))
+        if abs(kernel[ours] - theirs) > ROUNDED
+    ]
+    multiplies = number[PIPE + ".sum"] > number[PIPE + HALVES + ".sum"]
+    if kernel["tensor_core"] in (True, False) and kernel["tensor_core"] != multiplies:
+        said.append(f"tensor cores {kernel['tensor_core']}, by the counters {multiplies}")
+    return [f"{kernel['name'][:60]}: {line}" for line in said]
+
+
+def judge(folder):
+    """Return {program: [kernels that both have, rows of counters, disagreements in words]}, and print it."""
+    result = {}
+    for name in sorted(path[: -len(".ncu.csv")] for path in os.listdir(folder) if path.endswith(".ncu.csv")):
+        rows, error = counted(os.path.join(folder, name + ".ncu.csv"))
+        both = pairs(derived(os.path.join(folder, name + ".pt.trace.json.gz")), rows)
+        wrong = sorted({line for kernel, row in both for line in disagreements(kernel, row)})
+        result[name] = len(both), len(rows), wrong
+        ended = f"; ended with {error}" if error else ""
+        print(f"{name}: {len(both)} of {len(rows)} kernels found, {len(wrong)} disagree{ended}")
+        print("".join(f"  {line}\n" for line in wrong), end="")
+    return result
+
+
 def main():
     """Return 0 when all was recorded, or when what is judged agrees."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -99,7 +164,7 @@ def main():
         return 0
     if arguments.what == "record":
         return 0 if record(arguments.name, arguments.program or list(PROGRAMS), arguments.kernels) else 1
-    return 1
+    return 1 if any(wrong for *_, wrong in judge(arguments.name).values()) else 0
 
 
 if __name__ == "__main__":
