@@ -9,7 +9,7 @@ import pytest
 import kernelscope.analysis as ka
 from kernelscope.workloads import networks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
 SIDES = {"train": ("jax", "keras-torch"), "infer": ("onednn", "keras")}
@@ -20,7 +20,7 @@ def kernelscope(*arguments):
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=900, check=False)
 
 
-@pytest.fixture(scope="module", params=[pytest.param("train", marks=pytest.mark.long), "infer"])
+@pytest.fixture(scope="module", params=["train", "infer"])
 def compared(request, tmp_path_factory):
     """One real comparison: (folder, mode, compare.json, what was printed)."""
     mode = request.param

@@ -564,7 +564,7 @@ def test_a_worker_that_marks_its_steps_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["loads", "ranks", "group"])
+@pytest.mark.parametrize("how", ["loads", *(pytest.param(how, marks=pytest.mark.long) for how in ("ranks", "group"))])
 def test_the_process_that_trains_is_recorded(tmp_path: Path, how: str) -> None:
     """Not a rank that steps before the first one does, nor a worker that loads data and calls a model."""
     python = str(environments.resolve("pytorch", None).python)

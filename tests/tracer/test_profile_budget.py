@@ -161,6 +161,7 @@ def test_explain_takes_layers_that_hold_each_other_as_one(profiled: Run) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_steps_in_which_not_even_phases_fit_have_no_ranges(pytorch_run: Callable[[Path, int], Run]) -> None:
     """And what recording its kernels cost is taken out by the events, as without a layers pass; the kernels pass has all."""
     run = pytorch_run(LEAST, 20)

@@ -198,10 +198,13 @@ print(float(w.sum()))
     [
         ("shape", "the shape of x changes", "float32[{0},8] after float32[{1},8]"),
         pytest.param("static value", "the static value of scale changes", "{0}.0 after {1}.0", marks=pytest.mark.long),
-        ("new", "it is another function each time, made anew by jax.jit, a lambda or a function within the step", None),
+        pytest.param(
+            "new", "it is another function each time, made anew by jax.jit, a lambda or a function within the step", None,
+            marks=pytest.mark.long,
+        ),
         pytest.param("same", None, None, marks=pytest.mark.long),
     ],
-)
+)  # fmt: skip
 def test_why_functions_are_compiled_anew(how: str, why: str | None, example: str | None, python: str, tmp_path: Path) -> None:
     done = profiled(tmp_path / "run", python, "-c", _ANEW, how, options=("--steps", "6", "--warmup", "5"))
     assert done.returncode == 0, done.stderr

@@ -105,7 +105,8 @@ model.fit(images, labels, batch_size=16, epochs=1, verbose=0, callbacks=[Predict
 """
 
 
-@pytest.mark.parametrize("way", [pytest.param("eager", marks=pytest.mark.long), "graph"])
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["eager", "graph"])
 def test_what_a_callback_predicts_and_calls_of_the_model_end_no_step(way: str, tmp_path: Path) -> None:
     """Both have the model of the steps, and happen within each: a step would be cut in two, one of them without its training."""
     try:

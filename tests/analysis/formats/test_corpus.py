@@ -75,6 +75,7 @@ def _readable():
 
 
 @pytest.mark.parametrize(("path", "form"), _readable() if CORPUS.is_dir() else _files())
+@pytest.mark.long
 def test_whatever_a_capture_allows_adds_up(path, form):
     trace = ka.read(path)
     assert not any("HOME" in str(value) or "PATH=" in str(value) for value in trace.info.values())

@@ -69,7 +69,7 @@ def recomputed(path, thread, program, libraries):
         pytest.param(
             "kineto/AMD-AGI__TraceLens__vllm_graph_capture_rank_0.pt.trace.json.gz", 851, ("torch_guard.py",),
             ("vllm/", "aiter/", "numpy/", "transformers/", "pydantic/", "packaging/", "typing_extensions.py", "flashinfer/"),
-            marks=pytest.mark.slow,
+            marks=[pytest.mark.slow, pytest.mark.long],
         ),
     ],
 )  # fmt: skip

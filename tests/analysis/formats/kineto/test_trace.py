@@ -98,6 +98,7 @@ def path(request):
     return request.param
 
 
+@pytest.mark.long
 def test_kernels_of_every_file_are_those_of_plain_json(path):
     rows, table = chosen(recomputed(path)[0], *KERNELS), read(path).kernels
     if not rows:
