@@ -77,6 +77,7 @@ def _facts(folder):
     return facts
 
 
+@pytest.mark.long
 def test_a_sweep_that_is_killed_at_random_moments_has_the_cells_of_one_that_was_not(tiny, tmp_path):
     file, undisturbed, seconds = tiny
     expected = _facts(undisturbed)

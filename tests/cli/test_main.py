@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.commands import called
+
 from .test_explain import capture
 
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
@@ -49,7 +51,7 @@ def test_help_lists_every_command():
     ],
 )
 def test_wrong_use_is_answered_in_one_line(tmp_path, arguments, status, expected):
-    done = kernelscope(*[argument.replace("OUT", str(tmp_path / "out")) for argument in arguments])
+    done = called(*[argument.replace("OUT", str(tmp_path / "out")) for argument in arguments])
     assert done.returncode == status, done.stderr
     assert expected in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -6,8 +6,6 @@ import os
 import random
 import sqlite3
 import string
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,8 @@ import pytest
 from kernelscope.analysis import secrets
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.secrets import redaction
+from tests.commands import called
 
-COMMAND = [sys.executable, "-m", "kernelscope.cli.main", "redact"]
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared/corpus"
 
 
@@ -30,7 +28,7 @@ GITHUB, KEY = "gh" + "p_" + drawn(36), drawn(40, 1).lower()
 
 
 def redact(*arguments):
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    return called("redact", *arguments)
 
 
 def changed(before, after):

@@ -1,18 +1,15 @@
 """The command `report` as a user meets it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from kernelscope.reports import interactive_parts
-
-COMMAND = [sys.executable, "-m", "kernelscope.cli.main", "report"]
+from tests.commands import called
 
 
 def report(*arguments):
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    return called("report", *arguments)
 
 
 @pytest.fixture

@@ -228,6 +228,7 @@ told.push(tools.querySelector("output").textContent, said());
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_hundred_thousand_events_are_drawn_zoomed_and_searched(driven):
     random = np.random.default_rng(7)
     count = 199_000

@@ -101,7 +101,7 @@ def test_parameters_that_are_updated_by_hand(pytorch_run: Callable[..., Run], ar
     ("how", "mode", "forward", "backward", "end"),
     [
         pytest.param("phases", "train", 2, 2, "with an optimizer's step", marks=pytest.mark.long),
-        ("accumulation", "train", 8, 8, "with an optimizer's step"),
+        pytest.param("accumulation", "train", 8, 8, "with an optimizer's step", marks=pytest.mark.long),
         ("evaluation", "infer", 2, 0, "with a call of Sequential"),
         pytest.param("evaluation_first", "train", 2, 2, "with an optimizer's step", marks=pytest.mark.long),
         ("without_modules", "train", 0, 0, "with a backward, as no optimizer is made"),

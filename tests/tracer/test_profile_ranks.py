@@ -71,6 +71,7 @@ def test_every_rank_is_recorded_and_the_late_one_is_named(launcher, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_only_the_ranks_that_were_asked_for(launcher, tmp_path):
     done = profiled(tmp_path / "job", launcher, "--ranks", "1", "--quiet", seconds=0)
     ended_well(done)

@@ -42,7 +42,7 @@ FRAMEWORKS = {
     "keras-jax": ("keras", ()),
 }
 # what CI runs
-SHORT = {("pytorch", "cifar10"), ("pytorch", "sequences"), ("mxnet", "sequences"), ("cntk", "sequences")}
+SHORT = {("pytorch", "sequences"), ("mxnet", "sequences"), ("cntk", "sequences")}
 # what a framework cannot express; that it says so is tested in its own file
 REFUSED = {"cntk": ("bert_base", "vit_s16")}
 

@@ -103,6 +103,7 @@ def test_a_clock_that_is_wrong_is_corrected(megatron, tmp_path):
     assert result["blame"][0]["rank"] == 0
 
 
+@pytest.mark.long
 def test_order_and_workers_make_no_difference(megatron):
     assert job(files("megatron_tp8")[::-1], workers=1) == megatron
 

@@ -350,6 +350,7 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, content):
     assert str(caught.value).isprintable()
 
 
+@pytest.mark.long
 def test_nothing_but_session_cookies_in_the_corpus():
     """What was overwritten there is not reported again; kernel names and Python stacks are no secrets."""
     if not CORPUS.is_dir():
