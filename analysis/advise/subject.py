@@ -86,13 +86,13 @@ class Subject:
         names = [one for one in dict.fromkeys((name, family, backend)) if one]
         if "tensorflow" in names and self._is_version_1():
             names.insert(names.index("tensorflow"), "tensorflow 1")
-        compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) or self._is_hybridized() else []
+        compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) or self._is_compiled() else []
         on_host = [f"{one}, on the host" for one in names] if self.on_host else []
         return [*compiled, *on_host, *names, ""]
 
-    def _is_hybridized(self) -> bool:
-        """Whether MXNet runs the program's blocks as graphs."""
-        return str(self.setting("execution") or "").startswith("hybridized")
+    def _is_compiled(self) -> bool:
+        """Whether the framework said that it compiles the program; MXNet, that it runs its blocks as graphs."""
+        return str(self.setting("execution") or "").startswith(("compiled", "hybridized"))
 
     def _is_version_1(self) -> bool:
         """Whether TensorFlow is of version 1, whose programs run a graph by session.run."""

@@ -27,7 +27,7 @@ from kernelscope.analysis.trace.records import check_schema, read_object, read_t
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 18  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 19  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -240,6 +240,7 @@ class Run:
         info |= {"distributed": told} if (told := self.record.get("distributed")) else {}
         info |= {"distributed": {"rank": 0, "world_size": len(ranks)}} if (ranks := self.ranks()) else {}
         info |= {**evidence.info, "threads": threads, **({"collector": collector} if collector else {})}
+        info |= {"devices": self._named(evidence.info["devices"])} if "devices" in evidence.info else {}
         trace = Trace(
             steps=data.steps, ranges=_with(ranges, evidence.ranges), kernels=kernels,
             operators=conform("operators", evidence.operators), samples=data.samples(),
@@ -250,6 +251,11 @@ class Run:
         trace.diagnostics["steps with other kernels than most"] = _unlike_steps(trace.kernels, data.measured)
         self._add_lines(trace)
         return trace
+
+    def _named(self, devices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the devices of a capture with the names that NVML has for them, where the capture has none, as XPlane's."""
+        names = {gpu["device"]: gpu["name"] for gpu in self.record.get("gpus") or []}
+        return [{**one, "name": one.get("name") or names.get(one.get("device"))} for one in devices]
 
     def _collector(self) -> str | None:
         """Return what recorded the device's work in the kernels pass, as the run says."""

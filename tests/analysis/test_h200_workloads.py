@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import kernelscope
 import kernelscope.analysis as ka
 from kernelscope.analysis import energy
 from kernelscope.analysis.formats.xplane import hlo, schedules
@@ -139,6 +140,14 @@ def test_a_network_that_one_framework_launches_as_graphs_is_slower_where_python_
     first = said["findings"][0]
     assert "starts every operator from Python; the other side runs a graph" in first["title"]
     assert first["explains_ns"] == pytest.approx(said["wall_delta_ns"], rel=0.2)
+
+
+def test_advice_on_a_compiled_program_names_its_gpu_and_does_not_say_to_compile_it(run):
+    result = kernelscope.advise(run("lstm-jax"))
+    assert result["hardware"] == "NVIDIA H200"  # which XLA's profiler does not say, but NVML
+    first = result["advice"][0]
+    assert first["topic"] == "host-bound"
+    assert "jax.jit" not in first["remedy"]
 
 
 # --- energy -------------------------------------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ _REMEDIES = {
     "steps in one session.run (tf.while_loop, input from tf.data instead of feed_dict); larger batches",
     "mxnet": "net.hybridize(static_alloc=True, static_shape=True)",
     "jax": "jax.jit around the whole step, with donate_argnums; jax.lax.scan over steps",
+    "jax, compiled": "read results (losses) every few steps only, so that the host runs ahead of the device; jax.lax.scan over "
+    "several steps in one call; larger batches",
     "": "start more work with each launch: larger batches, fused kernels, CUDA graphs",
 }
 _ON_HOST = {

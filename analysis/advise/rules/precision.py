@@ -137,8 +137,8 @@ def mixed(subject: Subject) -> list[Advice]:
             saves,
             "half of the time of what moves memory, and what the data sheet's peak rates say of products (at least 40% remain)",
             [
-                f"Products and convolutions in float32 or TF32: {words.share(subject, main_ns)} {subject.per}; other kernels in "
-                f"float32: {words.share(subject, words.time_of(small))}."
+                f"Products and convolutions in float32 or TF32: {words.share(subject, main_ns)} {subject.per}"
+                + (f"; other kernels in float32: {words.share(subject, words.time_of(small))}." if len(small) else ".")
             ],
             words.text(subject, _MIXED if sheet.tensor.get("bf16") else {**_MIXED, **_FLOAT16}),
             words.text(subject, _LINKS),
@@ -148,8 +148,12 @@ def mixed(subject: Subject) -> list[Advice]:
 
 
 def misaligned(subject: Subject) -> list[Advice]:
-    """Products whose sizes are no multiples of 16 bytes: their kernels load elements one by one or in pairs."""
+    """Products whose sizes are no multiples of 16 bytes: their kernels load elements one by one or in pairs.
+
+    Kernels without tensor cores do so for any size: cutlass_80_simt_sgemm_…_align1 multiplies matrices of 768 columns.
+    """
     rows = subject.kernels(MAIN)
+    rows = rows[~np.array([look(str(name)).tensor_core is False for name in rows["name"]], dtype=bool)]
     elements = (
         rows["name"].astype("string").str.extract(_ALIGNED, expand=False).astype("float64").to_numpy(float, na_value=np.nan)
     )

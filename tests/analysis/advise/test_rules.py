@@ -340,6 +340,9 @@ def test_sizes_that_are_no_multiples_of_16_bytes():
     assert "multiples of 8" in result["advice"][0]["remedy"]
     for name in ("align8", "aligna8_alignc8"):
         assert "alignment" not in topics(advised(*TUNED, replace(odd, name=odd.name.replace("align1", name))))
+    # without tensor cores elements are loaded singly whatever the sizes are: seen of matrices of 768 and 3072 columns
+    plain = replace(odd, name="void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>", dtype="f32")
+    assert "alignment" not in topics(advised(*TUNED, plain))
 
 
 def test_the_answer_names_what_takes_most():
