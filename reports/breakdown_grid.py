@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.kernels.short_names import short
-from kernelscope.reports import content, units
+from kernelscope.reports import breakdown_words, content, units
 from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
@@ -46,10 +46,10 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def heading(result: Mapping[str, Any]) -> list[str]:
     """Return the lines above the table: what it is of, and what is to be known beside it."""
-    title = " · ".join(printable(part) for part in content.breakdown_of(result))
-    what = f"{content.whole(result)} {content.by(result)}"
+    title = " · ".join(printable(part) for part in breakdown_words.breakdown_of(result))
+    what = f"{breakdown_words.whole(result)} {breakdown_words.by(result)}"
     what += ", with what is inside: rows overlap" if result.get("inclusive") else ""
-    lines = [f"{title}: {what}" if title else what, printable(_beside(result)), content.three_numbers(result)]
+    lines = [f"{title}: {what}" if title else what, printable(_beside(result)), breakdown_words.three_numbers(result)]
     return [line for line in lines if line]
 
 
@@ -84,13 +84,13 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
         (value(row, named[0]).removeprefix(path if named[0] == "layer" else "") or f"(no {named[0]} known)",
          *(value(row, key).removeprefix(path if key == "layer" else "") for key in named[1:]),
          *(units.in_unit(row["own_ns"], unit, decimals) for _ in own),
-         units.in_unit(content.row_ns(row), unit, decimals),
+         units.in_unit(breakdown_words.row_ns(row), unit, decimals),
          called(result, row), printable(row.get("method")))
         for row in shown
     ]  # fmt: skip
     bars = _room_for_bars(texts, width)
-    whole = units.in_unit(content.whole_ns(result), unit, decimals)
-    keyed = [(key, "" if place else content.whole(result), {"overflow": "fold"}) for place, key in enumerate(named)]
+    whole = units.in_unit(breakdown_words.whole_ns(result), unit, decimals)
+    keyed = [(key, "" if place else breakdown_words.whole(result), {"overflow": "fold"}) for place, key in enumerate(named)]
     columns: list[tuple[str, str, dict[str, Any]]] = [
         *keyed, *own, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
         ("calls", "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),
@@ -187,12 +187,12 @@ def called(result: Mapping[str, Any], row: Row) -> str:
 
 def sums(rows: Sequence[Row]) -> tuple[int, float]:
     """Return the time and the share of several rows."""
-    return sum(content.row_ns(row) for row in rows), sum(row["share"] for row in rows)
+    return sum(breakdown_words.row_ns(row) for row in rows), sum(row["share"] for row in rows)
 
 
 def unit_of(result: Mapping[str, Any]) -> tuple[str, int]:
     """Return the unit of a breakdown's times, and how many decimals they are shown with."""
-    whole = content.whole_ns(result)
+    whole = breakdown_words.whole_ns(result)
     # whole captures have rows of very different length: ms tell more than a second with decimals
     unit = units.common_unit([whole]) if result.get("window", "steps") == "steps" else "ms"
     return unit, units.decimals_for([whole], unit)
@@ -208,5 +208,5 @@ def _beside(result: Mapping[str, Any]) -> str:
         parts.append(f"{result['pass']} pass{against}")
     steps = units.counted(result["steps"], "step") if result["steps"] else ""
     of = f" of {result['coverage_of']}" if result["by"] == "layer" and result.get("coverage_of") else ""
-    parts.append(", ".join(part for part in (steps, f"{content.known(result)}{of}") if part))
+    parts.append(", ".join(part for part in (steps, f"{breakdown_words.known(result)}{of}") if part))
     return " · ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelscope.reports import content, units
+from kernelscope.reports import breakdown_words, units
 
 Record = Mapping[str, Any]
 Envelopes = Sequence[Mapping[str, Any]]
@@ -117,12 +117,12 @@ _ORDER = ("kernel", "kind", "range", "operator", "layer", "layer-kernel", "phase
 def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
     """Return the first breakdown with the rows of most time in front, of which ROWS are shown."""
     table = first(breakdowns)
-    return table and {**table, "rows": sorted(table["rows"], key=content.row_ns, reverse=True)}
+    return table and {**table, "rows": sorted(table["rows"], key=breakdown_words.row_ns, reverse=True)}
 
 
 def title(table: Mapping[str, Any]) -> str:
     """Return the heading of such a breakdown."""
-    return f"{content.whole(table).capitalize()} {content.by(table)}"
+    return f"{breakdown_words.whole(table).capitalize()} {breakdown_words.by(table)}"
 
 
 def shown(breakdowns: Envelopes) -> list[Mapping[str, Any]]:

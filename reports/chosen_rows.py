@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
-from kernelscope.reports.content import EXECUTIONS, RATE, row_ns
+from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
 from kernelscope.reports.table import Table, of_rows
 
 Row = Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelscope.reports import content, explanation, text, units
+from kernelscope.reports import content, explanation, summary_metrics, text, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.renderers import markdown_table, to_csv, to_markdown
 from kernelscope.reports.table import Table, of_rows
@@ -60,7 +60,7 @@ def comparison_markdown(result: Result) -> str:
     parts += [f"- **{text.markdown(name)}**: {_said(verdict)}" for name, verdict in content.verdicts(result)]
     parts += [f"- **warning**: {_said(warning)}" for warning in content.warnings(result)]
     parts += [f"- {text.markdown(row['framework'])} left out: {_said(row['reason'])}" for row in result["left_out"]]
-    summary = [[title.strip(), *cells] for title, cells in content.summary_metrics(result)]
+    summary = [[title.strip(), *cells] for title, cells in summary_metrics.summary_metrics(result)]
     parts += ["", to_markdown(["", *names], summary, 1)]
     for table in content.KEYS:
         unit, rows = _readable(result, table)

@@ -6,7 +6,7 @@ A result is the plain data of `analysis.compare` (compare.json). Everything here
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import PurePath
 from statistics import median
@@ -23,14 +23,9 @@ DISTURBED = 0.25  # a traced step that differs more than this from the clean one
 _SLOWER = 1.5  # times the other restarts' step: what one takes that met something else on the machine
 EXPLAINED = 0.80  # under this share of the step with a known layer, layers explain nothing
 WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
-_OVERLAP = 1.02  # times the time in which some kernel runs: their sum, where kernels overlap
 CAUSES = 3
 _NAMED = 4  # sides that one sentence can hold beside the fastest
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
-RATE = "gflops_per_s"
-EXECUTIONS = {  # of kernels
-    "mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest", RATE: "GFLOP/s",
-}  # fmt: skip
 CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons have not
 
 READING = (
@@ -97,75 +92,6 @@ class Difference(NamedTuple):
 
     label: str
     difference_ns: int
-
-
-def by(breakdown: Mapping[str, Any]) -> str:
-    """Return what makes a row of a breakdown, in words: by layer, by kernel in each layer."""
-    return f"by {'kernel in each layer' if breakdown['by'] == 'layer-kernel' else breakdown['by']}"
-
-
-def known(breakdown: Mapping[str, Any]) -> str:
-    """Return of how much of a breakdown's whole it is known in which row it belongs: layer known for 99.3%; "" for all of it.
-
-    Tables of kernels have rows for time without any, so that what is said of them is how much nothing tells.
-    """
-    key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
-    coverage = breakdown["coverage"]
-    if key in ("kernel", "kind"):
-        return "" if coverage >= 1 else f"what ran in {units.percent(1 - coverage)} of it was not recorded"
-    return f"{key} known for {units.percent(coverage)}"
-
-
-def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:
-    """Return what a breakdown is of, in parts: framework, network and mode of a run, or the tool that recorded a capture."""
-    source = breakdown.get("source") or {}
-    tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key))
-    return [str(part) for part in (tool, *(breakdown.get(key) for key in ("framework", "network_name", "mode"))) if part]
-
-
-def whole(breakdown: Mapping[str, Any]) -> str:
-    """Return what a breakdown's rows add up to, in words."""
-    on_timeline = any("host_ns" in row for row in breakdown["rows"][:1])
-    if breakdown["by"] == "line" and breakdown.get("source") and not on_timeline:
-        return "profiled function"
-    return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), "step")
-
-
-def whole_ns(breakdown: Mapping[str, Any]) -> int:
-    """Return what a breakdown's rows add up to: the wall time or, of totals, the sum of durations."""
-    if breakdown.get("step_ns") is not None:
-        return int(breakdown["step_ns"])
-    return sum(int(row["duration_ns"]) for row in breakdown["rows"])
-
-
-def row_ns(row: Mapping[str, Any]) -> int:
-    """Return a row's part of the whole: its share of the wall time or, of totals, its durations."""
-    return int(row["duration_ns"] if row["time_ns"] is None else row["time_ns"])
-
-
-def executions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the columns of single executions of which any row tells something, and what they are called."""
-    return {key: title for key, title in EXECUTIONS.items() if any(row.get(key) is not None for row in rows)}
-
-
-def execution(row: Mapping[str, Any], key: str) -> str:
-    """Return what a column of single executions says of a row."""
-    value = row.get(key)
-    if key != RATE:
-        return units.duration(value)
-    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
-
-
-def three_numbers(breakdown: Mapping[str, Any]) -> str:
-    """Return three numbers that are often taken for one another, a step where there are steps; nothing where none is known."""
-    steps = breakdown.get("steps") or 1
-    totals = {name: ns / steps for name, ns in (breakdown.get("totals") or {}).items()}
-    named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
-    if totals.get("kernel_sum_ns") == 0 and "wall_ns" in totals:
-        return f"no kernels were recorded · wall {units.duration(totals['wall_ns'])}"
-    if totals.keys() >= {"kernel_sum_ns", "kernel_busy_ns"} and totals["kernel_sum_ns"] > _OVERLAP * totals["kernel_busy_ns"]:
-        named["kernel_busy_ns"] += " (several at once share the time)"
-    return " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
 
 
 def by_speed(result: Result) -> list[Row]:
@@ -452,89 +378,6 @@ def command(result: Result) -> str:
     """Return the command line that repeats the comparison, to be pasted into a shell."""
     parts = [str(part) for part in result.get("command") or []]
     return shlex.join(["kernelscope", *parts[1:]]) if parts else units.UNKNOWN
-
-
-def cores(row: Row) -> str:
-    """Return how busy each core was: a list of percentages, or mean and range where cores are many."""
-    busy: Sequence[float] | None = row.get("cores_busy")
-    if not busy:
-        return units.UNKNOWN
-    if len(busy) <= 4:
-        return ", ".join(f"{share * 100:.0f}%" for share in busy)
-    mean = sum(busy) / len(busy)
-    return f"{mean * 100:.0f}% ({min(busy) * 100:.0f} to {max(busy) * 100:.0f})"
-
-
-def summary_metrics(result: Result) -> list[tuple[str, list[str]]]:
-    """Return the summary as (metric, one text a framework in the result's order); metrics that nobody has are left out."""
-    rows = {row["framework"]: row for row in result["summary"]}
-    ordered = [rows[name] for name in result["frameworks"]]
-    unit = units.common_unit(row["step_median_ns"] for row in ordered)
-    decimals = units.decimals_for((row["step_median_ns"] for row in ordered), unit)
-    table = [(f"{title}, {unit}", [_timed(value(row), unit, decimals) for row in ordered]) for title, value in _TIMES]
-    table += [(title, [value(row) for row in ordered]) for title, value in _METRICS]
-    if len(ordered) == 1:
-        table = [line for line in table if not line[0].startswith(_AGAINST_OTHERS)]
-    always = 3
-    return [line for number, line in enumerate(table) if number < always or any(cell != units.UNKNOWN for cell in line[1])]
-
-
-_AGAINST_OTHERS = ("slower by", "ratio to fastest")
-
-
-def _timed(value: object, unit: str, decimals: int) -> str:
-    """Return a time in a unit; text stays as it is."""
-    return value if isinstance(value, str) else units.in_unit(value if isinstance(value, int | float) else None, unit, decimals)
-
-
-def _end(row: Row, name: str, number: int) -> object:
-    pair = row.get(name)
-    return pair[number] if pair else None
-
-
-def _slower(row: Row) -> object:
-    return "fastest" if row.get("ratio") == 1 else row.get("slower_ns")
-
-
-def _scaled(value: float | None, scale: float, suffix: str) -> str:
-    return f"{value * scale:,.0f} {suffix}" if units.known(value) else units.UNKNOWN
-
-
-def _measured(row: Row) -> str:
-    return f"{row['steps']} / {row['repeats']}"
-
-
-# The summary's rows, for those who read: title and value in ns, then title and text
-_TIMES: tuple[tuple[str, Callable[[Row], object]], ...] = (
-    ("step, median", lambda row: row["step_median_ns"]),
-    ("1st quartile", lambda row: _end(row, "step_quartiles_ns", 0)),
-    ("3rd quartile", lambda row: _end(row, "step_quartiles_ns", 1)),
-    ("interval from", lambda row: _end(row, "step_interval_ns", 0)),
-    ("interval to", lambda row: _end(row, "step_interval_ns", 1)),
-    ("slower by", _slower),
-    ("step, mean", lambda row: row["step_mean_ns"]),
-    ("processor time", lambda row: row.get("processor_ns")),
-    ("of it in the OS", lambda row: row.get("system_ns")),
-)
-_METRICS: tuple[tuple[str, Callable[[Row], str]], ...] = (
-    ("ratio to fastest", lambda row: units.ratio(row.get("ratio"))),
-    ("samples per second", lambda row: units.rate(row.get("samples_per_s"))),
-    ("peak memory", lambda row: units.size(row.get("peak_resident_bytes"))),
-    ("lines of code", lambda row: units.count(row.get("lines_of_code"))),
-    ("cores busy", cores),
-    ("page faults", lambda row: units.count(row.get("minor_faults"))),
-    ("waits", lambda row: units.count(row.get("voluntary_switches"))),
-    ("preemptions", lambda row: units.count(row.get("involuntary_switches"))),
-    ("steps / restarts", _measured),
-    ("energy per step", lambda row: units.energy(row.get("energy_uj"))),
-    ("energy interval", lambda row: units.energy_interval(*(row.get("energy_interval_uj") or (None, None)))),
-    ("energy above idle", lambda row: units.energy(row.get("net_energy_uj"))),
-    ("GPU power", lambda row: _scaled(row.get("gpu_power_w"), 1, "W")),
-    ("GPU busy", lambda row: units.percent(row.get("gpu_utilisation"))),
-    ("GPU memory", lambda row: units.size(row.get("gpu_memory_bytes"))),
-    ("GPU temperature", lambda row: _scaled(row.get("gpu_temperature_c"), 1, "°C")),
-    ("GPU clock", lambda row: _scaled(row.get("gpu_sm_clock_hz"), 1e-6, "MHz")),
-)
 
 
 def short_path(path: object) -> str:

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from kernelscope.reports import (
     advice,
+    breakdown_words,
     captures,
     content,
     explanation,
@@ -182,7 +183,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]])
 
 def _chart_of_rows(shown: Mapping[str, Any]) -> Markup:
     """Return the bars of a breakdown as SVG for wide and for narrow pages."""
-    alternative = f"Bars of the {content.whole(shown)} by {shown['by']}; {_NUMBERS} the same name."
+    alternative = f"Bars of the {breakdown_words.whole(shown)} by {shown['by']}; {_NUMBERS} the same name."
     return svg.sized(partial(figures.rows, shown), "rows", alternative, {"wide": _WIDE, "narrow": _NARROW})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelscope.analysis.accounting.host_rows import summed_up
 from kernelscope.analysis.kernels.short_names import short
-from kernelscope.reports import content, explanation, units
+from kernelscope.reports import breakdown_words, content, explanation, summary_metrics, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
@@ -178,7 +178,7 @@ def _why(number: int, part: Mapping[str, Any]) -> dict[str, str]:
 
 def summary(result: Result) -> View:
     """Return metrics in rows and frameworks in columns."""
-    rows = [[ViewCell(title), *(ViewCell(text) for text in cells)] for title, cells in content.summary_metrics(result)]
+    rows = [[ViewCell(title), *(ViewCell(text) for text in cells)] for title, cells in summary_metrics.summary_metrics(result)]
     columns = [ViewColumn("from the clean pass"), *(ViewColumn(printable(name), True) for name in result["frameworks"])]
     return View("summary-table", "Summary of the clean pass, per step", columns, rows, tools=False)
 
@@ -456,12 +456,12 @@ def breakdown(part: Mapping[str, Any]) -> View:
     device, host = summed_up(by, part["rows"])
     device, host = (device, host) if device else (host, [])
     rows, rest = [*device[:MOST], *host], device[MOST:]
-    numbered = ("count", "duration_ns", "time_ns", "share", *content.EXECUTIONS)
+    numbered = ("count", "duration_ns", "time_ns", "share", *breakdown_words.EXECUTIONS)
     every = [key for key in (rows[0] if rows else {}) if key not in numbered and (key, by) != ("method", "kernel")]
     known = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
     beneath = ("layer", "phase") if by == "layer-kernel" else ()
     keys = [key for key in known if key not in beneath]
-    single = content.executions(rows)
+    single = breakdown_words.executions(rows)
     sums = (
         {"time": "duration", "share": "share", "calls": "count"} | dict.fromkeys(single.values(), "") | {"durations": "duration"}
     )
@@ -472,7 +472,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
     numbers = [ViewColumn(title, True, sums[title], twice and title == "durations") for title in shown]
     more = [_column(key, of_kernels and key in _ASKED) for key in keys[1:]]
     columns = [*map(ViewColumn, keys[:1]), *numbers, *more]
-    longest = max((content.row_ns(row) for row in device or host), default=1) or 1
+    longest = max((breakdown_words.row_ns(row) for row in device or host), default=1) or 1
     body = [
         [
             *(replace(_keyed(row[key], key), note=_joined(row, *beneath) or None) for key in keys[:1]),
@@ -490,15 +490,15 @@ def breakdown(part: Mapping[str, Any]) -> View:
 
     if rest:
         body.append(more_rows(rest))
-    whole = content.whole(part)
-    durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
+    whole = breakdown_words.whole(part)
+    durations = units.duration(breakdown_words.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
     ends = [step, ViewCell("100.0%"), *[ViewCell("")] * (1 + len(single)), ViewCell(durations)]
     total = [ViewCell(whole), *(ends if timed else [ends[-1], *ends[1:-1]]), *blank]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     of_pass = f"{part['pass']} pass" if part.get("pass") else ""
-    said = ", ".join(filter(None, [of_pass, content.known(part)])) if rows else ""
-    caption = f"{whole.capitalize()} {content.by(part)}" + (f" ({said})" if said else "")
+    said = ", ".join(filter(None, [of_pass, breakdown_words.known(part)])) if rows else ""
+    caption = f"{whole.capitalize()} {breakdown_words.by(part)}" + (f" ({said})" if said else "")
     grouping = tuple(name for name in GROUPED if name in known and name != by) if len(known) > 2 else ()
     return View(
         f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note, below=below[0] if below else [],
@@ -533,7 +533,7 @@ def _measured(row: Row, longest: Number, single: Iterable[str], timed: bool) -> 
     timed: whether rows have a part of the wall time; of totals only durations are known.
     """
     time, share, duration, count = _numbers(row, longest)
-    executions = (ViewCell(content.execution(row, key), row.get(key)) for key in single)
+    executions = (ViewCell(breakdown_words.execution(row, key), row.get(key)) for key in single)
     if timed:
         return [time, share, count, *executions, duration]
     return [replace(duration, bar=row["duration_ns"] / longest), share, count, *executions]

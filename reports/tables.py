@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kernelscope.reports import breakdown_grid, content, text, units
+from kernelscope.reports import breakdown_grid, breakdown_words, text, units
 from kernelscope.reports.renderers import markdown_table
 from kernelscope.reports.table import Table, of_rows
 
@@ -30,12 +30,12 @@ def to_json(result: Mapping[str, Any]) -> str:
 def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
     """Return a breakdown for reading, with its total and coverage."""
     rows = breakdown["rows"]
-    unit = units.common_unit([content.whole_ns(breakdown)])
-    numbered = ("count", "duration_ns", "time_ns", "share", *content.EXECUTIONS)
+    unit = units.common_unit([breakdown_words.whole_ns(breakdown)])
+    numbered = ("count", "duration_ns", "time_ns", "share", *breakdown_words.EXECUTIONS)
     keys = [name for name in breakdown_table(breakdown).columns if name not in numbered]
     keys = [name for place, name in enumerate(keys) if not place or any(row.get(name) is not None for row in rows)]
-    single = content.executions(rows)
-    heads = [*keys[:1], f"{unit} per {content.whole(breakdown)}", "share", "calls", *single.values(), *keys[1:]]
+    single = breakdown_words.executions(rows)
+    heads = [*keys[:1], f"{unit} per {breakdown_words.whole(breakdown)}", "share", "calls", *single.values(), *keys[1:]]
     times = [_own(breakdown, row) for row in rows]
     cells = [
         [
@@ -43,7 +43,7 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
             units.in_unit(time, unit, 3),
             units.percent(share),
             breakdown_grid.called(breakdown, row),
-            *(content.execution(row, key) for key in single),
+            *(breakdown_words.execution(row, key) for key in single),
             *(row.get(name) for name in keys[1:]),
         ]
         for row, (time, share) in zip(rows, times, strict=True)
@@ -51,18 +51,18 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
     right = range(1, 4 + len(single))
     whole = [
         "**mean**" if breakdown["by"] == "step" else "**total**",
-        units.in_unit(content.whole_ns(breakdown), unit, 3),
+        units.in_unit(breakdown_words.whole_ns(breakdown), unit, 3),
         "100.0%",
         *[""] * (len(heads) - 3),
     ]
     escaped = [[text.markdown(cell) for cell in row] for row in cells]
     table = markdown_table([text.markdown(head) for head in heads], [*escaped, whole], right)
-    known = content.known(breakdown) + (f", {units.counted(breakdown['steps'], 'step')}" if breakdown["steps"] else "")
-    return f"### {content.whole(breakdown).capitalize()} {content.by(breakdown)}\n\n{table}\n{known}\n"
+    known = breakdown_words.known(breakdown) + (f", {units.counted(breakdown['steps'], 'step')}" if breakdown["steps"] else "")
+    return f"### {breakdown_words.whole(breakdown).capitalize()} {breakdown_words.by(breakdown)}\n\n{table}\n{known}\n"
 
 
 def _own(breakdown: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[int, float]:
     """Return a row's time in ns and its share of the whole; of a step its own time, and that by the mean step's."""
     if breakdown["by"] == "step":
-        return int(row["duration_ns"]), int(row["duration_ns"]) / max(content.whole_ns(breakdown), 1)
-    return content.row_ns(row), float(row["share"])
+        return int(row["duration_ns"]), int(row["duration_ns"]) / max(breakdown_words.whole_ns(breakdown), 1)
+    return breakdown_words.row_ns(row), float(row["share"])

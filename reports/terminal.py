@@ -19,7 +19,16 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.accounting import host_rows
-from kernelscope.reports import breakdown_grid, captures, content, explanation, explanation_lines, units
+from kernelscope.reports import (
+    breakdown_grid,
+    breakdown_words,
+    captures,
+    content,
+    explanation,
+    explanation_lines,
+    summary_metrics,
+    units,
+)
 from kernelscope.reports.breakdown_grid import TALL as TALL
 from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.content import Result, Row
@@ -105,7 +114,7 @@ def _comparison(result: Result, width: int) -> Iterator[RenderableType]:
     yield from _answers(result, width)
     yield from _explanations(result, width)
     yield _heading("Summary, per step")
-    yield from _wide(result, "", content.summary_metrics(result), width)
+    yield from _wide(result, "", summary_metrics.summary_metrics(result), width)
     for table in ("kinds", "layers"):
         unit, decimals = _unit(result)
         yield _heading(f"{table.capitalize()}: {unit} per step, ratio to the fastest")
@@ -383,18 +392,20 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     device, host = host_rows.apart(result["by"], result["rows"])
     shown, rest = [*device[:most], *host], device[most:]
     table = _grid(show_footer=True)
-    table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
+    table.add_column(unit, justify="right", footer=units.in_unit(breakdown_words.whole_ns(result), unit, decimals), no_wrap=True)
     table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
     more = {key: name for key, name in _OF_LINES.items() if any(row.get(key) is not None for row in shown)}
     for heading in more.values():
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("calls", justify="right", no_wrap=True)
-    single = content.executions(shown)
-    single = single if width >= _WIDE else {key: title for key, title in single.items() if key in ("mean_ns", content.RATE)}
+    single = breakdown_words.executions(shown)
+    single = (
+        single if width >= _WIDE else {key: title for key, title in single.items() if key in ("mean_ns", breakdown_words.RATE)}
+    )
     of_one = units.common_unit([row.get("mean_ns") for row in shown])
     for place, title in enumerate(single.values()):
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
-    table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
+    table.add_column(" ".join(first), footer=breakdown_words.whole(result), overflow="fold")
     alike = Counter(_names(row, first, beneath) for row in shown)
     for place, row in enumerate(shown):
         if rest and place == most:
@@ -406,8 +417,11 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         if details:
             name.append("\n" + " · ".join(details), style="not bold dim")
         numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
-        time = units.in_unit(content.row_ns(row), unit, decimals)
-        each = [content.execution(row, key) if key == content.RATE else units.in_unit(row.get(key), of_one, 1) for key in single]
+        time = units.in_unit(breakdown_words.row_ns(row), unit, decimals)
+        each = [
+            breakdown_words.execution(row, key) if key == breakdown_words.RATE else units.in_unit(row.get(key), of_one, 1)
+            for key in single
+        ]
         table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), *each, name)
     if rest and not host:
         table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelscope.reports import captures, content, explanation, text, units
+from kernelscope.reports import breakdown_words, captures, content, explanation, summary_metrics, text, units
 from kernelscope.reports.renderers import to_markdown
 
 LIMIT = 60_000
@@ -27,7 +27,7 @@ def comparison(result: dict[str, Any]) -> str:
     lines += [f"- **{_md(name)}**: {_md(verdict)}" for name, verdict in content.verdicts(result)]
     lines += [f"- **warning**: {_md(warning)}" for warning in content.warnings(result)]
     lines += [f"- {_md(row['framework'])} left out: {_md(row['reason'])}" for row in result["left_out"]]
-    summary = [[title.strip(), *cells] for title, cells in content.summary_metrics(result) if title.startswith(_SUMMARY)]
+    summary = [[title.strip(), *cells] for title, cells in summary_metrics.summary_metrics(result) if title.startswith(_SUMMARY)]
     lines += ["", to_markdown(["", *names], summary, 1)]
     for part in result.get("explanations") or []:
         lines += [_explained(part)]
@@ -46,7 +46,7 @@ def capture(record: Mapping[str, Any], envelopes: Sequence[Envelope]) -> str:
     """Return an imported capture: what it is, and where its time goes. record: as import.json."""
     lines = [f"### {_md(captures.headline(record, envelopes))}", ""]
     lines += [f"- **warning**: {_md(warning)}" for warning in record["info"].get("warnings", [])]
-    three = content.three_numbers(next((part for part in envelopes if part.get("totals")), {}))
+    three = breakdown_words.three_numbers(next((part for part in envelopes if part.get("totals")), {}))
     lines += [_md(three), ""] if three else []
     return _short("\n".join([*lines, *_breakdowns(envelopes, ("layer", "range", "kernel"))]))
 
@@ -98,12 +98,12 @@ def _breakdowns(envelopes: Sequence[Envelope], wanted: Sequence[str]) -> list[st
 
 def _breakdown(envelope: Envelope) -> str:
     """Return a breakdown's largest rows, the others as one, and the whole."""
-    whole = content.whole_ns(envelope)
+    whole = breakdown_words.whole_ns(envelope)
     unit = units.common_unit([whole])
-    ranked = sorted(envelope["rows"], key=lambda row: -abs(content.row_ns(row)))
-    shown, rest = ([content.row_ns(row) for row in part] for part in (ranked[:_ROWS], ranked[_ROWS:]))
+    ranked = sorted(envelope["rows"], key=lambda row: -abs(breakdown_words.row_ns(row)))
+    shown, rest = ([breakdown_words.row_ns(row) for row in part] for part in (ranked[:_ROWS], ranked[_ROWS:]))
     labels = [_label(envelope["by"], row) for row in ranked[:_ROWS]]
-    labels += [*([f"({len(rest)} others)"] if rest else []), content.whole(envelope)]
+    labels += [*([f"({len(rest)} others)"] if rest else []), breakdown_words.whole(envelope)]
     shares = [units.percent(ns / whole if whole else None) for ns in [*shown, *([sum(rest)] if rest else []), whole]]
     return to_markdown([envelope["by"], unit, "share"], zip(labels, _column(shown, rest, unit), shares, strict=True), 1)
 

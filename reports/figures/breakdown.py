@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from kernelscope.analysis.accounting.partition import DEVICE
-from kernelscope.reports import content, units
+from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.colours import COMPUTING, COPY, HOST, KINDS
 from kernelscope.reports.figures.drawing import NAME, Style, bars, beside, drawing, name_rows
 
@@ -24,12 +24,12 @@ _TITLES = {"idle": "what went on while no kernel ran", "line": "host line"}
 def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
     """Draw the rows of a breakdown (Breakdown.as_dict) as bars, longest first; of more than ROWS the rest is one bar."""
     style = style or Style()
-    whole = max(content.whole_ns(breakdown), 1)
+    whole = max(breakdown_words.whole_ns(breakdown), 1)
     unit = units.common_unit([whole])
     by = str(breakdown["by"])
     shown = lengths(breakdown)
     with drawing(style):
-        figure, axes = bars(style, len(shown), f"{content.whole(breakdown).capitalize()} by {_TITLES.get(by, by)}", unit)
+        figure, axes = bars(style, len(shown), f"{breakdown_words.whole(breakdown).capitalize()} by {_TITLES.get(by, by)}", unit)
         for place, (name, length) in enumerate(shown):
             axes.barh(place, length / units.NS_PER[unit], height=0.62, color=_colour(name, by))
             beside(axes, place, length / units.NS_PER[unit], f"{units.duration(length)}, {units.percent(length / whole)}")
@@ -52,7 +52,7 @@ def lengths(breakdown: Mapping[str, Any]) -> list[tuple[str, int]]:
     sums: dict[str, int] = {}
     for row in breakdown["rows"]:
         name = _name(row, str(breakdown["by"]))
-        sums[name] = sums.get(name, 0) + content.row_ns(row)
+        sums[name] = sums.get(name, 0) + breakdown_words.row_ns(row)
     longest_first = sorted(((name, ns) for name, ns in sums.items() if ns), key=lambda item: -item[1])
     shown, rest = longest_first[:ROWS], longest_first[ROWS:]
     return [*shown, *([(f"({len(rest)} more)", sum(ns for _, ns in rest))] if rest else [])]

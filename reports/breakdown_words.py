@@ -1,0 +1,86 @@
+"""What is said of a breakdown, whatever it is drawn with: what it is of, what its rows add up to, and what their columns say.
+
+A breakdown is plain data, as `Breakdown.as_dict` returns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelscope.reports import units
+
+_OVERLAP = 1.02  # times the time in which some kernel runs: their sum, where kernels overlap
+RATE = "gflops_per_s"
+EXECUTIONS = {  # of kernels
+    "mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest", RATE: "GFLOP/s",
+}  # fmt: skip
+
+
+def by(breakdown: Mapping[str, Any]) -> str:
+    """Return what makes a row of a breakdown, in words: by layer, by kernel in each layer."""
+    return f"by {'kernel in each layer' if breakdown['by'] == 'layer-kernel' else breakdown['by']}"
+
+
+def known(breakdown: Mapping[str, Any]) -> str:
+    """Return of how much of a breakdown's whole it is known in which row it belongs: layer known for 99.3%; "" for all of it.
+
+    Tables of kernels have rows for time without any, so that what is said of them is how much nothing tells.
+    """
+    key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
+    coverage = breakdown["coverage"]
+    if key in ("kernel", "kind"):
+        return "" if coverage >= 1 else f"what ran in {units.percent(1 - coverage)} of it was not recorded"
+    return f"{key} known for {units.percent(coverage)}"
+
+
+def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:
+    """Return what a breakdown is of, in parts: framework, network and mode of a run, or the tool that recorded a capture."""
+    source = breakdown.get("source") or {}
+    tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key))
+    return [str(part) for part in (tool, *(breakdown.get(key) for key in ("framework", "network_name", "mode"))) if part]
+
+
+def whole(breakdown: Mapping[str, Any]) -> str:
+    """Return what a breakdown's rows add up to, in words."""
+    on_timeline = any("host_ns" in row for row in breakdown["rows"][:1])
+    if breakdown["by"] == "line" and breakdown.get("source") and not on_timeline:
+        return "profiled function"
+    return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), "step")
+
+
+def whole_ns(breakdown: Mapping[str, Any]) -> int:
+    """Return what a breakdown's rows add up to: the wall time or, of totals, the sum of durations."""
+    if breakdown.get("step_ns") is not None:
+        return int(breakdown["step_ns"])
+    return sum(int(row["duration_ns"]) for row in breakdown["rows"])
+
+
+def row_ns(row: Mapping[str, Any]) -> int:
+    """Return a row's part of the whole: its share of the wall time or, of totals, its durations."""
+    return int(row["duration_ns"] if row["time_ns"] is None else row["time_ns"])
+
+
+def executions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the columns of single executions of which any row tells something, and what they are called."""
+    return {key: title for key, title in EXECUTIONS.items() if any(row.get(key) is not None for row in rows)}
+
+
+def execution(row: Mapping[str, Any], key: str) -> str:
+    """Return what a column of single executions says of a row."""
+    value = row.get(key)
+    if key != RATE:
+        return units.duration(value)
+    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+
+
+def three_numbers(breakdown: Mapping[str, Any]) -> str:
+    """Return three numbers that are often taken for one another, a step where there are steps; nothing where none is known."""
+    steps = breakdown.get("steps") or 1
+    totals = {name: ns / steps for name, ns in (breakdown.get("totals") or {}).items()}
+    named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
+    if totals.get("kernel_sum_ns") == 0 and "wall_ns" in totals:
+        return f"no kernels were recorded · wall {units.duration(totals['wall_ns'])}"
+    if totals.keys() >= {"kernel_sum_ns", "kernel_busy_ns"} and totals["kernel_sum_ns"] > _OVERLAP * totals["kernel_busy_ns"]:
+        named["kernel_busy_ns"] += " (several at once share the time)"
+    return " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
