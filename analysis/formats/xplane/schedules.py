@@ -26,9 +26,10 @@ from kernelscope.analysis.trace.categories import translated
 
 HOLDERS = ("while", "call", "conditional")  # instructions that only run others
 _COPIES = re.compile(r"^(?:memcpy\d+(?:_\w+)?|MemcpyD2D)$")  # how the device does a copy
-_NO_KERNEL = re.compile(r"^(?:[Mm]em(?:set|cpy))")
+_NO_KERNEL = re.compile(r"^[Mm]em(?:set|cpy)")
 _LIBRARY = re.compile(r"^__cu|cusolver|cublas|cudnn|cufft")  # targets of calls
 _FOLLOWS = re.compile(r"splitK|split_k|reduce_kernel", re.IGNORECASE)  # a second kernel of one call
+_DEEPEST = 50  # loops in loops
 _UNSPOKEN = re.compile(r"[^0-9A-Za-z_]")
 
 Integers = npt.NDArray[np.int64]
@@ -45,7 +46,8 @@ class Schedule:
         self._program = program
         self._loops: list[tuple[int, int]] = []  # first place and the one after the last, outer ones before those inside
         self._loop_of: list[int] = []
-        self._append(_entry(program), self._new_loop())
+        self._seen: set[int] = set()  # computations: each runs in one place, and a damaged program may hold itself
+        self._append(_entry(program), self._new_loop(), 0)
         self.place = {instruction.name: place for place, instruction in enumerate(self.order)}
         self._calls = [place for place, one in enumerate(self.order) if _LIBRARY.search(one.target)]
         self._copies = [place for place, one in enumerate(self.order) if one.opcode == "copy"]
@@ -57,13 +59,16 @@ class Schedule:
         self._loops.append((len(self.order), len(self.order)))
         return len(self._loops) - 1
 
-    def _append(self, computation: int, loop: int) -> None:
+    def _append(self, computation: int, loop: int, depth: int) -> None:
+        if computation in self._seen or depth > _DEEPEST:
+            return
+        self._seen.add(computation)
         for member in self._program.members.get(computation, []):
             instruction = self._program.instructions[member]
             if instruction.opcode in HOLDERS:
                 inner = loop if instruction.opcode == "call" else self._new_loop()
                 for called in instruction.called:
-                    self._append(called, inner)
+                    self._append(called, inner, depth + 1)
                 self._loops[inner] = (self._loops[inner][0], len(self.order))
             self.order.append(instruction)
             self._loop_of.append(loop)
@@ -85,12 +90,17 @@ class Schedule:
         names = names.astype("category")
         group = self._group_of(names)
         known = np.where(told >= 0, told, self._in_order(group))
-        result, unknown = known.copy(), known < 0
+        result, unknown, anchors = known.copy(), known < 0, np.flatnonzero(known >= 0)
 
         def fill(mine: npt.NDArray[np.bool_], candidates: list[int], follows: re.Pattern[str] | None = None) -> None:
             rows = np.flatnonzero(unknown & mine)
             main = np.ones(len(rows), dtype=bool) if follows is None else ~_matching(names.iloc[rows], follows)
-            self._by_neighbours(result, known, rows, candidates, main)
+            gap = np.searchsorted(anchors, rows)
+            inside = (gap > 0) & (gap < len(anchors))
+            if candidates and inside.any():
+                before, after = (known[anchors[gap[inside] - side]] for side in (1, 0))
+                table = pd.DataFrame({"row": rows, "gap": gap, "main": main})[inside].assign(before=before, after=after)
+                self._by_neighbours(result, table, candidates)
 
         for number in np.unique(group[unknown & (group >= 0)]).tolist():
             fill(group == number, self._groups[number])
@@ -116,22 +126,14 @@ class Schedule:
         flat = np.array([*(place for places in self._groups for place in places), -1], dtype=np.int64)
         return np.where(sure, flat[np.where(sure, first[group] + nth % size[group], -1)], -1)
 
-    def _by_neighbours(
-        self, result: Integers, known: Integers, rows: Integers, candidates: list[int], main: npt.NDArray[np.bool_]
-    ) -> None:
+    def _by_neighbours(self, result: Integers, table: pd.DataFrame, candidates: list[int]) -> None:
         """Fill the result of rows by which of the candidates lie between the known places before and after them.
 
-        main: which rows are not the second kernel of one call.
+        table: row; gap, which number the kernel after it has of those that are known; before, after: their places; main: whether
+        it is not the second kernel of one call.
         """
-        anchors = np.flatnonzero(known >= 0)
-        gap = np.searchsorted(anchors, rows)
-        inside = (gap > 0) & (gap < len(anchors))
-        if not candidates or not inside.any():
-            return
-        table = pd.DataFrame({"row": rows, "gap": gap, "main": main})[inside]
-        table["nth"] = np.maximum(table.groupby("gap")["main"].cumsum() - 1, 0)
-        table["count"] = table.groupby("gap")["main"].transform("sum")
-        table["before"], table["after"] = known[anchors[table["gap"] - 1]], known[anchors[table["gap"]]]
+        groups = table.groupby("gap")["main"]
+        table = table.assign(nth=np.maximum(groups.cumsum() - 1, 0), count=groups.transform("sum"))
         for _, part in table.groupby(["before", "after", "count"]):
             before, after, count = part[["before", "after", "count"]].iloc[0].tolist()
             between = self._between(candidates, before, after)
@@ -152,9 +154,10 @@ def _matching(names: pd.Series, pattern: re.Pattern[str]) -> npt.NDArray[np.bool
 
 
 def _entry(program: Program) -> int:
-    """Return the computation that no instruction runs: the program's own."""
+    """Return the computation that no instruction runs: the program's own; of a damaged program any, -1 where it has none."""
     called = {number for instruction in program.instructions.values() for number in instruction.called}
-    return max((number for number in program.members if number not in called), key=lambda number: len(program.members[number]))
+    free = [number for number in program.members if number not in called] or list(program.members)
+    return max(free, key=lambda number: len(program.members[number]), default=-1)
 
 
 def _fingerprint(program: Program, instruction: Instruction) -> object:
