@@ -137,7 +137,7 @@ def test_a_loop_of_an_lstm_in_graphs_is_of_its_layer(run):
 def test_a_network_that_one_framework_launches_as_graphs_is_slower_where_python_starts_each_operator(run):
     said = explained(run("lstm-jax"), run("lstm-pytorch"))
     assert [said[side]["step_ns"] / 1e6 for side in "ab"] == pytest.approx([2.0, 2.9], abs=0.1)
-    first = said["findings"][0]
+    [first] = said["findings"]
     assert "starts every operator from Python; the other side runs a graph" in first["title"]
     assert first["explains_ns"] == pytest.approx(said["wall_delta_ns"], rel=0.2)
 

@@ -62,7 +62,9 @@ def conversions(case: Case) -> list[Suspicion]:
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if group.is_layer and _converts(case, group, slow, fast)]
         claims = ev.merged(
-            ev.claim(case, group, ev.MOVES, strict=True) if case.same_framework else ev.claim(case, group, ["layout"])
+            ev.claim(case, group, ev.MOVES, strict=True)
+            if case.same_framework
+            else _of_moves(group, ev.claim(case, group, ["layout"]))
             for group in chosen
         )
         if ev.slower(claims, chosen) != (slow, fast):
@@ -71,6 +73,14 @@ def conversions(case: Case) -> list[Suspicion]:
         sentences = [_moves(case, chosen, (slow, fast), ("layout",)), *_layouts_of(case, chosen, (slow, fast), ("layout",))]
         result.append(Suspicion("layout conversions", title, claims, "high", sentences, ev.remedy(case, slow, _LAYOUT)))
     return result
+
+
+def _of_conversions(case: Case, group: ev.RowGroup) -> dict[str, float]:
+    """Return the claims of conversions. Between frameworks kernels that compute are never what they stand for."""
+    if case.same_framework:
+        return ev.claim(case, group, ev.MOVES, strict=True)
+    cells = group.rows["cell"]
+    return {row: ns for row, ns in ev.claim(case, group, ["layout"]).items() if cells[row] in ev.MOVES}
 
 
 def _converts(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:

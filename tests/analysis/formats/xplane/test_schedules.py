@@ -1,4 +1,4 @@
-"""The order in which a compiled program runs its instructions; real kernels find theirs in tests/analysis/test_h200_workloads.py."""
+"""The order in which a compiled program runs its instructions; test_h200_workloads.py has the same of real kernels."""
 
 import numpy as np
 import pandas as pd
