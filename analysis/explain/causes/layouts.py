@@ -61,12 +61,7 @@ def conversions(case: Case) -> list[Suspicion]:
     result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if group.is_layer and _converts(case, group, slow, fast)]
-        claims = ev.merged(
-            ev.claim(case, group, ev.MOVES, strict=True)
-            if case.same_framework
-            else _of_moves(group, ev.claim(case, group, ["layout"]))
-            for group in chosen
-        )
+        claims = ev.merged(_of_conversions(case, group) for group in chosen)
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         title = f"{ev.name(case, slow)} converts the layout of data in {ev.layers(chosen)}"
