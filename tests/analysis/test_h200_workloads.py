@@ -11,8 +11,6 @@ import gzip
 import json
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +22,7 @@ from kernelscope.analysis import energy
 from kernelscope.analysis.formats.xplane import hlo, schedules
 from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.recordings.run import Run
+from tests.commands import called
 
 DATA = Path(__file__).parents[1] / "data" / "gpu" / "h200"
 
@@ -35,8 +34,7 @@ def run(tmp_path):
 
 
 def explained(a, b):
-    command = [str(Path(sys.executable).with_name("kernelscope")), "explain", str(a), str(b), "--format", "json"]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    return json.loads(called("explain", a, b, "--format", "json").stdout)
 
 
 def unpacked(name, folder):

@@ -90,8 +90,7 @@ def tf32(subject: Subject) -> list[Advice]:
     if not fast or not slow or fast <= slow:
         return []
     rows = _main(subject, "f32")
-    composed = [look(str(name)).tensor_core is True for name in rows["name"]]  # of several products in TF32
-    rows = rows[~np.array(composed, dtype=bool)]
+    rows = _without(rows, True)  # float32 that is composed of several products in TF32
     ns = words.time_of(rows)
     allowed = words.time_of(_main(subject, "tf32")) > 0
     return [
@@ -152,8 +151,7 @@ def misaligned(subject: Subject) -> list[Advice]:
 
     Kernels without tensor cores do so for any size: cutlass_80_simt_sgemm_…_align1 multiplies matrices of 768 columns.
     """
-    rows = subject.kernels(MAIN)
-    rows = rows[~np.array([look(str(name)).tensor_core is False for name in rows["name"]], dtype=bool)]
+    rows = _without(subject.kernels(MAIN), False)
     elements = (
         rows["name"].astype("string").str.extract(_ALIGNED, expand=False).astype("float64").to_numpy(float, na_value=np.nan)
     )
@@ -177,6 +175,11 @@ def misaligned(subject: Subject) -> list[Advice]:
 def _main(subject: Subject, dtype: str) -> pd.DataFrame:
     rows = subject.kernels(MAIN)
     return rows[(rows["dtype"] == dtype).fillna(False).to_numpy(bool)]
+
+
+def _without(rows: pd.DataFrame, tensor_core: bool) -> pd.DataFrame:
+    """Return the rows without the kernels of which their names tell that they use tensor cores, or that they do not."""
+    return rows[np.array([look(str(name)).tensor_core is not tensor_core for name in rows["name"]], dtype=bool)]
 
 
 RULES: tuple[Rule, ...] = (double, tf32, mixed, misaligned)

@@ -101,19 +101,8 @@ def _take_turns(children: Sequence[Child], windows: int, steps: int) -> list[lis
     return means  # what they recorded is not wanted, and writing it would take longer than this
 
 
-def in_pairs(measured: Measured, name: str, restarts: int) -> list[list[float]]:
-    """Return the ratios of a pass's windows to the plain process's, for each restart; the two take turns to be started first."""
-    found = []
-    for number in range(restarts):
-        sides = ["plain", name] if number % 2 == 0 else [name, "plain"]
-        means = restart(measured, sides, WINDOWS, STEPS)
-        plain, other = means if number % 2 == 0 else means[::-1]
-        found.append([second / first for first, second in zip(plain, other, strict=True)])
-    return found
-
-
-def at_once(measured: Measured, names: Sequence[str], restarts: int, windows: int, steps: int) -> dict[str, list[list[float]]]:
-    """Return the same for several passes that take turns together, each restart beginning with another one: for short leases."""
+def in_turns(measured: Measured, names: Sequence[str], restarts: int, windows: int, steps: int) -> dict[str, list[list[float]]]:
+    """Return per pass and restart the ratios of its windows to the plain process's; another one is started first each time."""
     found: dict[str, list[list[float]]] = {name: [] for name in names}
     for number in range(restarts):
         sides = list(range(len(names) + 1))  # the first is the plain process that all are divided by
@@ -122,7 +111,7 @@ def at_once(measured: Measured, names: Sequence[str], restarts: int, windows: in
         for side, name in enumerate(names, 1):
             found[name].append([second / first for first, second in zip(means[0], means[side], strict=True)])
         said = ", ".join(f"{name} x{statistics.median(ratios[-1]):.3f}" for name, ratios in found.items())
-        print(f"restart {number + 1} of {restarts}: {said}", flush=True)  # a lease may end before the last one
+        print(f"restart {number + 1} of {restarts}: {said}", flush=True)  # the machine may be had for minutes only
     return found
 
 
@@ -182,12 +171,10 @@ def main() -> int:
     fine = report_help()
     for name in names:
         measured = Measured(name, given.network, given.mode, given.batch, given.device, given.precision, given.python)
-        if given.device == "cuda":
-            for side, ratios in at_once(measured, ON_GPU, given.restarts, given.windows, given.steps).items():
+        together = [ON_GPU] if given.device == "cuda" else [(side,) for side in PASSES]
+        for sides in together:
+            for side, ratios in in_turns(measured, sides, given.restarts, given.windows, given.steps).items():
                 fine &= show(measured, side, ratios)
-        else:
-            for side in PASSES:
-                fine &= show(measured, side, in_pairs(measured, side, given.restarts))
     return 0 if fine else 1
 
 
