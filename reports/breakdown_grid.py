@@ -204,7 +204,7 @@ def _beside(result: Mapping[str, Any]) -> str:
     parts += [content.conditions(result["conditions"])] if result.get("conditions") else []
     if result.get("pass"):
         clean = result.get("clean_step_ns")
-        against = f" (clean step {units.duration(clean)} on average)" if clean else ""
+        against = f" (clean step {units.duration(clean)})" if clean else ""
         parts.append(f"{result['pass']} pass{against}")
     steps = units.counted(result["steps"], "step") if result["steps"] else ""
     of = f" of {result['coverage_of']}" if result["by"] == "layer" and result.get("coverage_of") else ""

@@ -98,8 +98,8 @@ _SUMMARY = _columns(
     ("framework", "", "the side's label"),
     ("version", "", "the framework's version"),
     ("complete", "", "whether all passes came to their end"),
-    ("step_median_ns", "ns", "the step time: median over the clean pass's windows of their mean steps"),
-    ("step_mean_ns", "ns", "mean over all clean steps: what tables of layers and kinds add up to"),
+    ("step_median_ns", "ns", "median over clean windows of their mean steps; tables of layers and kinds add up to it"),
+    ("step_mean_ns", "ns", "mean over all clean steps"),
     ("step_quartiles_ns", "ns", "first and third quartile over windows"),
     ("step_interval_ns", "ns", "95% interval of the median, over restarts first; null with a single restart"),
     ("repeat_medians_ns", "ns", "median of each restart"),
@@ -132,7 +132,7 @@ _SUMMARY = _columns(
 )  # fmt: skip
 
 _SIDES = _columns(
-    ("NAME_time_ns", "ns", "share of the side's clean mean step, to which the column adds up with its row (instrumentation)"),
+    ("NAME_time_ns", "ns", "share of the side's clean step, to which the column adds up with its row (profiling overhead)"),
     ("NAME_ratio", "", "that time by the smallest one of the row"),
 )  # fmt: skip
 

@@ -103,7 +103,7 @@ def _cause(cause: explanation.RankedCause, shown: explanation.Scale) -> list[str
 def _readable(result: Result, table: str) -> tuple[str, list[list[str]]]:
     """Return the unit and the rows of a side-by-side table for reading, its total last."""
     names = result["frameworks"]
-    unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
+    unit = units.common_unit(row["step_median_ns"] for row in result["summary"])
     rows = []
     for row in result[table]:
         cells = [content.label(row, table)]
@@ -111,7 +111,7 @@ def _readable(result: Result, table: str) -> tuple[str, list[list[str]]]:
             time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
             cells.append(units.in_unit(time, unit, 3) + (f" ({units.ratio(ratio)})" if units.known(ratio) else ""))
         rows.append(cells)
-    rows.append(["total = clean mean step", *(units.in_unit(content.total(result, table, name), unit, 3) for name in names)])
+    rows.append(["total = clean step", *(units.in_unit(content.total(result, table, name), unit, 3) for name in names)])
     return unit, rows
 
 

@@ -18,7 +18,7 @@ from kernelscope.reports import units
 Result = dict[str, Any]
 Row = dict[str, Any]
 
-INSTRUMENTATION = "(instrumentation)"
+INSTRUMENTATION = "(profiling overhead)"
 DISTURBED = 0.25  # a traced step that differs more than this from the clean one is pointed out
 _SLOWER = 1.5  # times the other restarts' step: what one takes that met something else on the machine
 EXPLAINED = 0.80  # under this share of the step with a known layer, layers explain nothing
@@ -51,8 +51,8 @@ READING = (
     ("duration", "sum of the kernel's own durations over all measured steps, as vendors' tools report it; kernels may overlap"),
     ("layer known for", "share of the step in rows whose layer, or kind, is known from evidence: the coverage"),
     (
-        "(instrumentation)",
-        "clean mean step minus that of the traced pass: what tracing cost, so that columns add up to clean time",
+        "(profiling overhead)",
+        "clean step minus that of the traced pass: what tracing cost, so that columns add up to clean time",
     ),
     ("(in the framework)", "inside the framework's call, outside of any of its operators"),
     (
@@ -71,11 +71,11 @@ EXPLAINED_READING = (
     ("B - A", "a difference: positive is what B takes longer"),
     (
         "parts, account",
-        "cells of both steps set against each other, layer by layer; with (instrumentation) they add up to the difference of "
+        "cells of both steps set against each other, layer by layer; with (profiling overhead) they add up to the difference of "
         "the clean steps exactly",
     ),
     (
-        "(instrumentation) of an explanation",
+        "(profiling overhead) of an explanation",
         "what recording cost the two sides unequally and could not be taken out where it was",
     ),
     ("cause", "what a rule found; no two causes claim the same nanosecond, and what none claims is not explained"),
@@ -88,7 +88,7 @@ EXPLAINED_READING = (
 
 
 class Difference(NamedTuple):
-    """One cell of the difference between two frameworks' mean steps: its label and how many ns more the slower one has."""
+    """One cell of the difference between two frameworks' clean steps: its label and how many ns more the slower one has."""
 
     label: str
     difference_ns: int
@@ -219,8 +219,8 @@ def longest(result: Result, table: str) -> int:
 
 
 def conserved(result: Result, table: str) -> bool:
-    """Whether every column of a table adds up to the mean step of the clean pass."""
-    return all(total(result, table, row["framework"]) == row["step_mean_ns"] for row in result["summary"])
+    """Whether every column of a table adds up to the clean step."""
+    return all(total(result, table, row["framework"]) == row["step_median_ns"] for row in result["summary"])
 
 
 def label(row: Row, table: str) -> str:
@@ -243,10 +243,10 @@ def causes(result: Result, framework: str) -> list[Difference]:
     return sorted(slower, key=lambda cause: -cause.difference_ns)[:CAUSES]
 
 
-def mean_difference(result: Result, framework: str) -> int:
-    """Return how many ns a framework's mean step is longer than that of the fastest one: what the cells add up to."""
-    means = {row["framework"]: int(row["step_mean_ns"]) for row in result["summary"]}
-    return means[framework] - means[fastest(result)["framework"]]
+def step_difference(result: Result, framework: str) -> int:
+    """Return how many ns a framework's clean step is longer than that of the fastest one: what the cells add up to."""
+    steps = {row["framework"]: int(row["step_median_ns"]) for row in result["summary"]}
+    return steps[framework] - steps[fastest(result)["framework"]]
 
 
 def coverage(result: Result) -> dict[str, float | None]:
@@ -270,7 +270,7 @@ def warnings(result: Result, traced: bool = True) -> list[str]:
             found.append(f"{name}: only {units.percent(share)} of the step has a known layer: its layers explain nothing")
     found += _slow_restarts(result["summary"])
     found += [text for name in result["frameworks"] if traced and (text := _disturbed(result, name))]
-    found += [f"the columns of {table} do not add up to the clean mean step" for table in KEYS if not conserved(result, table)]
+    found += [f"the columns of {table} do not add up to the clean step" for table in KEYS if not conserved(result, table)]
     return found + _hints(result)
 
 

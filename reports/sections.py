@@ -143,7 +143,7 @@ def sides(result: Result) -> list[SideCard]:
             ratio=units.ratio(row["ratio"]),
             verdict=verdicts.get(row["framework"], ""),
             causes=_causes(result, row["framework"]) if row["framework"] in verdicts else [],
-            difference=units.signed(content.mean_difference(result, row["framework"])),
+            difference=units.signed(content.step_difference(result, row["framework"])),
             largest=[] if len(result["frameworks"]) > 1 else _largest(result, row),
             **_why(*explained[row["framework"]]) if row["framework"] in explained else {},
         )
@@ -158,7 +158,7 @@ def _largest(result: Result, summary: Row) -> list[tuple[str, str, str]]:
     return [
         (
             printable(content.label(result["layers"][number], "layers")),
-            f"{units.duration(times[number])} ({units.percent(times[number] / summary['step_mean_ns'])})",
+            f"{units.duration(times[number])} ({units.percent(times[number] / summary['step_median_ns'])})",
             f"layers-{number}",
         )
         for number in ranked
@@ -184,10 +184,10 @@ def summary(result: Result) -> View:
 
 
 def side_by_side(result: Result, table: str) -> View:
-    """Return layers or kinds with a column per framework: time, ratio to the fastest, bar; the total is the clean mean step."""
+    """Return layers or kinds with a column per framework: time, ratio to the fastest, bar; the total is the clean step."""
     names = result["frameworks"]
-    unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
-    decimals = units.decimals_for((row["step_mean_ns"] for row in result["summary"]), unit)
+    unit = units.common_unit(row["step_median_ns"] for row in result["summary"])
+    decimals = units.decimals_for((row["step_median_ns"] for row in result["summary"]), unit)
     longest = content.longest(result, table)
     keys = content.CELLS if table == "cells" else content.KEYS[table]
     found = _fewer(result[table], names)
@@ -199,7 +199,7 @@ def side_by_side(result: Result, table: str) -> View:
         [*(text_cell(row[key]) for key in keys), *(_timed(row, name, unit, decimals, longest) for name in names)] for row in found
     ]
     totals = [content.total(result, table, name) for name in names]
-    total = [ViewCell("total = clean mean step"), *[ViewCell("")] * (len(keys) - 1)]
+    total = [ViewCell("total = clean step"), *[ViewCell("")] * (len(keys) - 1)]
     total += [ViewCell(units.in_unit(time, unit, decimals), time, note="") for time in totals]
     columns = [ViewColumn(key) for key in keys]
     columns += [ViewColumn(printable(name), True, f"{unit}:{decimals}") for name in names]

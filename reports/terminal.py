@@ -37,7 +37,7 @@ from kernelscope.reports.text import printable
 TOP = 5
 FEW = 14  # lines of an explanation below a comparison's table
 _LEVELS = " ▁▂▃▄▅▆▇█"
-_TOTAL = "clean mean step"
+_TOTAL = "clean step"
 _LEAST_BAR, _MOST_BAR = 6, 40  # columns of the bars beside step times
 _WIDE = 110  # columns of the terminal from which on statistics of single executions have room
 _WHOLE = 400  # characters of a kernel's name where its short one is not its alone
@@ -132,7 +132,7 @@ def _answers(result: Result, width: int) -> Iterator[RenderableType]:
         found = content.causes(result, name)
         if found:
             parts = ", ".join(f"{cause.label} {units.signed(cause.difference_ns)}" for cause in found)
-            whole = units.signed(content.mean_difference(result, name))
+            whole = units.signed(content.step_difference(result, name))
             yield _bullet(name, f"most in {parts} (of {whole} in the mean)")
     for warning in content.warnings(result):
         yield _bullet("warning", warning, "yellow")
@@ -220,7 +220,7 @@ def _short(value: object) -> str:
 
 
 def _unit(result: Result) -> tuple[str, int]:
-    times = [row["step_mean_ns"] for row in result["summary"]]
+    times = [row["step_median_ns"] for row in result["summary"]]
     unit = units.common_unit(times)
     return unit, units.decimals_for(times, unit)
 

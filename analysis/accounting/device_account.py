@@ -96,6 +96,11 @@ def is_host_timed(trace: Trace) -> bool:
     return (trace.info.get("source") or {}).get("format") in _HOST_TIMED
 
 
+def is_timed_by_device(trace: Trace) -> bool:
+    """Return whether an accelerator computes, and times its kernels and copies by its own clock."""
+    return critical_device(trace) is not None and not is_host_timed(trace)
+
+
 def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     """Return the account of a device, of the one that computes longest where none is named.
 

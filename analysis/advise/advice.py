@@ -23,6 +23,7 @@ LEAST_ON_HOST = 0.05  # of a step: as much as processes of one program differ by
 _CALLS, _CALLED = 3, 0.05  # calls of the host that are named, each of so much of the recording
 _LONG = 0.2  # of a step: a kernel that takes so much is named in the answer
 _SHORTER = 0.75  # times the clean step: a recorded one costs more, so that one which takes so much less was another kind
+_COST = 0.1  # of the clean step: recording that cost more is told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
 # What can always be said of time between kernels: special causes of the same time come first
@@ -174,6 +175,12 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
             f"steps take {words.ms(traced_ns)} in the pass that the parts come from, and {words.ms(subject.step_ns)} in the one "
             "that records nothing: they are not of one kind, or the machine was busy, and the parts may not be this step's; "
             "`kernelscope breakdown --by step` shows each"
+        )
+    if traced_ns and traced_ns > (1 + _COST) * subject.step_ns:
+        of_host = "the host's time" if not subject.on_host else "the rows that it made longer"
+        notes.append(
+            f"steps took {words.ms(traced_ns)} while they were recorded; what recording cost is taken out of {of_host}, so that "
+            f"the parts add up to the step without it, {words.ms(subject.step_ns)}"
         )
     if subject.rows["part"].isin([GRAPH]).any():
         notes.append(f"kernels inside of CUDA graphs were not recorded, and no advice is on them; {RECORD_GRAPHS} records them")

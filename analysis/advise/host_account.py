@@ -13,7 +13,6 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, KEYS
 from kernelscope.analysis.accounting.partition import Partition, partition
-from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.explain import recording_cost
 from kernelscope.analysis.recordings.run import Run
@@ -32,8 +31,7 @@ def of_run(run: Run, trace: Trace) -> tuple[pd.DataFrame, int]:
     trace: that of the pass which knows most.
     """
     found = partition(trace)
-    clean = [data.measured for data in run.passes("clean")]
-    clean_ns = median_step_ns(clean) if clean else None
+    clean_ns = run.clean_step_ns
     if clean_ns is None or not found.step_ns:
         return _rows(found, found.cells["time_ns"].to_numpy(np.int64)), found.step_ns
     # recorded steps that took less than clean ones met a better moment: their rows are made longer alike
@@ -41,7 +39,7 @@ def of_run(run: Run, trace: Trace) -> tuple[pd.DataFrame, int]:
         recording_cost.kept(run, trace, found.cells, clean_ns).factors if clean_ns < found.step_ns else np.ones(len(found.cells))
     )
     time_ns = found.cells["time_ns"].to_numpy(dtype=float)
-    return _rows(found, intervals.apportion(time_ns * kept, round(clean_ns))), round(clean_ns)
+    return _rows(found, intervals.apportion(time_ns * kept, clean_ns)), clean_ns
 
 
 def of_trace(trace: Trace) -> tuple[pd.DataFrame, int]:

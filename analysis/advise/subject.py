@@ -20,6 +20,7 @@ from kernelscope.analysis.accounting.device_account import (
     KERNELS,
     account,
     is_host_timed,
+    is_timed_by_device,
 )
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.advise import host_account
@@ -29,6 +30,8 @@ from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.device.side import hardware_of
+from kernelscope.analysis.explain.instrumentation import device_factors
+from kernelscope.analysis.explain.sides import events_of
 from kernelscope.analysis.recordings import archives, core_use, kinds, reading
 from kernelscope.analysis.recordings.kinds import Kind
 from kernelscope.analysis.recordings.run import Run
@@ -183,9 +186,7 @@ def of_run(run: Run, path: str) -> Subject:
     facts["compiled"] = passes[0].report.get("compiled") if passes else None
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
     if critical_device(trace) is not None:
-        subject = of_trace(trace, path)
-        subject.facts = facts
-        return subject
+        return _without_recording(of_trace(trace, path), run, facts)
     rows, step_ns = host_account.of_run(run, trace)
     facts["traced_step_ns"] = mean_step_ns(trace.steps[~trace.steps["warmup"]])
     steps = run.clean_steps()
@@ -194,6 +195,25 @@ def of_run(run: Run, path: str) -> Subject:
         path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", len(steps), facts,
         None if used is None or pd.isna(used) else float(used), foreign_cores=core_use.foreign_of_run(run),
     )  # fmt: skip
+
+
+def _without_recording(subject: Subject, run: Run, facts: dict[str, Any]) -> Subject:
+    """Return a run's step on a device as long as the clean one: what recording cost is taken out of the host's time.
+
+    See explain.instrumentation; the device times its own work, which recording makes no longer.
+    """
+    clean_ns = run.clean_step_ns
+    subject.facts = {**facts, "traced_step_ns": subject.step_ns}
+    if not clean_ns or subject.per != STEPS or not is_timed_by_device(subject.trace):
+        return subject
+    rows = subject.rows
+    time_ns = rows["time_ns"].to_numpy(dtype=float)
+    kept = device_factors(rows, time_ns, events_of(subject.trace), float(clean_ns))
+    subject.rows = rows.assign(time_ns=intervals.apportion(time_ns * kept, clean_ns))
+    before, after = (int(table.loc[table["part"] == IDLE, "time_ns"].sum()) for table in (rows, subject.rows))
+    subject.waited_ns = round(subject.waited_ns * after / max(before, 1))
+    subject.step_ns = clean_ns
+    return subject
 
 
 def _recorded(run: Run) -> Trace:

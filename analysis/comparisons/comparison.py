@@ -20,8 +20,8 @@ from kernelscope.analysis.trace import KINDS, PHASES, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/compare/1"
-RESULTS = 3  # raise it when the same recordings are said something else of: what was kept is then made again
-INSTRUMENTATION = "(instrumentation)"
+RESULTS = 4  # raise it when the same recordings are said something else of: what was kept is then made again
+INSTRUMENTATION = "(profiling overhead)"
 KERNELS_SHOWN = 25
 _OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a cell has none
 
@@ -31,8 +31,8 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
 
     left_out: sides that could not take part, as {"framework", "reason"}. Sides are distinguished by their labels, which are what
     every "framework" here holds; `framework_of` says which framework each is. All times are integer ns per step; in `layers`,
-    `kinds` and `cells` (both, by library) each side's column adds up to the mean step of its clean pass, with the row
-    (instrumentation) as what the kernels pass took longer (so it is negative then).
+    `kinds` and `cells` (both, by library) each side's column adds up to its clean step, with the row
+    (profiling overhead) as what the kernels pass took longer (so it is negative then).
     """
     _same_work(runs)
     traces = {run.name: run.trace() for run in runs}

@@ -84,7 +84,7 @@ class _Cells:
         self.weights = self.weighted(np.ones(shape[0], dtype=np.int64), self.wall_ns, self.steps)
         self.recorded_ns = float(self.weights @ self.wall_ns)
         estimate = self.weights @ self.time
-        self.factor = factors(self.keys, estimate, self.target_ns, layers_ns, side.grouped, side.events)
+        self.factor = factors(self.keys, estimate, self.target_ns, layers_ns, side.grouped, side.events, side.by_device)
         self.removed_ns = round(float((estimate * (1 - self.factor)).sum()))
 
     def weighted(self, counts: npt.NDArray[np.int64], wall_ns: Float, steps: npt.NDArray[np.int64]) -> Float:

@@ -55,7 +55,7 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
             for row, amount in granted.items():
                 left[row] -= amount
     sign = 1 if account.wall.delta_ns >= 0 else -1
-    if account.floor:
+    if account.floor and case.same_framework:
         findings = _within(findings, account, sign)
     return sorted(findings, key=lambda result: (result.suspicion.cause not in LEADING, -sign * result.explains_ns))
 
@@ -63,7 +63,8 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
 def _within(findings: list[Finding], account: Account, sign: int) -> list[Finding]:
     """Return findings that together explain no more than the difference, and what other findings take off it.
 
-    What is served last gives way: rows of single recordings move by chance as well, to both sides.
+    What is served last gives way: rows of single recordings of one framework move by chance as well, to both sides. Between
+    frameworks nearly all rows differ, and what the causes say beyond the difference is told as not explained, with its sign.
     """
     allowed = abs(account.wall.delta_ns) + sum(max(0, -sign * one.explains_ns) for one in findings)
     kept = []

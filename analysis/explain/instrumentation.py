@@ -10,6 +10,9 @@ Where no layers pass knows the layers, each (layer, phase) gives back time in pr
 MOST_PER_EVENT_NS for each (`event_factors`): first what host time it has, then of operators that the recorder timed itself. What
 no row can give back stays in the row "instrumentation". A traced pass that was the faster one is such another process, too.
 
+An accelerator times kernels and copies by its own clock, and recording makes them no longer (`device_factors`): there host time
+alone gives back, and what it cannot give is a factor common to all rows.
+
 A layers pass may have left out the ranges of layers that cost too much (`left_out` of its child.json). Their time is that of the
 layers that hold them, and which part is whose that pass does not say. So layers that hold each other's time are one group here,
 and what its recording cost is given back by all rows of the group in proportion.
@@ -45,12 +48,15 @@ _ROUNDS = 50  # each gives what full groups could not take to the others; a grou
 
 def factors(
     cells: pd.DataFrame, time_ns: Float, clean_ns: float | None, layers_ns: pd.Series[float] | None, grouped: LayerGroups,
-    events: pd.Series[float],
+    events: pd.Series[float], by_device: bool = False,
 ) -> Float:  # fmt: skip
     """Return by which factor to multiply each cell's time so that what recording cost is taken out, by the best that is known.
 
     That is what the layers pass says (layers_ns, held), else the events. clean_ns: the clean step; without one all stays.
+    by_device: whether an accelerator's clock timed kernels and copies.
     """
+    if clean_ns is not None and by_device:
+        return device_factors(cells, time_ns, events, clean_ns)
     if clean_ns is not None and layers_ns is not None:
         return anchored_factors(cells, time_ns, layers_ns, clean_ns, grouped)
     cost_ns = float(time_ns.sum()) - clean_ns if clean_ns is not None else 0.0
@@ -66,8 +72,7 @@ def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float],
     """
     if cost_ns < 0:
         return np.full(len(cells), min(1 - cost_ns / max(float(time_ns.sum()), 1.0), BOUND))
-    cause = cells["cause"].astype("string")
-    host = (cause.notna() & ~cause.str.startswith(DEVICE).fillna(False)).to_numpy(dtype=bool)
+    cause, host = cells["cause"].astype("string"), _of_host(cells)
     by_recorder = (cause.isna() & ~cells["library"].isin(SELF_TIMED).fillna(False)).to_numpy(dtype=bool)
     keys = pd.MultiIndex.from_frame(cells[["layer", "phase"]].astype("string").fillna(""))
     group, result = pd.factorize(keys)
@@ -80,6 +85,24 @@ def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float],
         factors = np.where(tier, factor[group], factors)
         open_ns, left = open_ns - taken, left - float(taken.sum())
     return factors
+
+
+def device_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float], clean_ns: float) -> Float:
+    """Return by which factor to multiply each cell's time where an accelerator timed its kernels and copies: these stay.
+
+    Host time gives back near what was recorded (`event_factors`), then in proportion to what is left of it: one call may launch
+    a graph of many kernels, which are recorded under other layers. A clean step shorter than the device's own work is that of
+    another process: then a factor common to all rows, within BOUND, takes the rest.
+    """
+    cost_ns = float(time_ns.sum()) - clean_ns
+    if cost_ns <= 0:
+        return event_factors(cells, time_ns, events, cost_ns)
+    host = _of_host(cells)
+    near = np.where(host, event_factors(cells, time_ns, events, cost_ns), 1.0)
+    left = time_ns * near
+    rest, of_host = float(left.sum()) - clean_ns, float(left[host].sum())
+    factors = near * np.where(host, 1.0 - min(rest / of_host, 1.0), 1.0) if of_host > 0 and rest > 0 else near
+    return factors * np.clip(clean_ns / max(float((time_ns * factors).sum()), 1.0), 1 / BOUND, 1.0)
 
 
 def anchored_factors(
@@ -138,6 +161,12 @@ def layer_groups(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> Laye
             group |= dict.fromkeys((BETWEEN_LAYERS, PROGRAM, UNATTRIBUTED), _REST)
         result[way] = group
     return result
+
+
+def _of_host(cells: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which cells are time of the host, in which no kernel and no copy runs."""
+    cause = cells["cause"].astype("string")
+    return (cause.notna() & ~cause.str.startswith(DEVICE).fillna(False)).to_numpy(dtype=bool)
 
 
 def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]:

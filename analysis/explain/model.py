@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.accounting.device_account import is_timed_by_device
 from kernelscope.analysis.accounting.statistics import Difference
 from kernelscope.analysis.trace import Trace
 
@@ -24,7 +25,7 @@ ROW_COLUMNS = (
 )  # fmt: skip
 SIDES = ("a", "b")
 LEAST_SEEN = 0.05  # of the processor time of a step: a smaller difference is not seen by it alone
-INSTRUMENTATION = "(instrumentation)"  # stands for a row: the part of the wall difference that no recorded cell holds
+INSTRUMENTATION = "(profiling overhead)"  # stands for a row: the part of the wall difference that no recorded cell holds
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ class Side:
     def framework(self) -> str | None:
         """The framework, where it is known."""
         return self.facts.get("framework")
+
+    @property
+    def by_device(self) -> bool:
+        """Whether an accelerator times kernels and copies, by its own clock."""
+        return is_timed_by_device(self.trace)
 
 
 @dataclass(frozen=True)

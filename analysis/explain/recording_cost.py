@@ -14,8 +14,8 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import BY, Breakdown
 from kernelscope.analysis.accounting.cell_labels import CellLabels
+from kernelscope.analysis.accounting.device_account import is_timed_by_device
 from kernelscope.analysis.accounting.partition import KEYS, partition
-from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.instrumentation import factors
 from kernelscope.analysis.recordings.run import Run
@@ -50,11 +50,8 @@ class Kept(NamedTuple):
 
 def of_run(run: Run, shown: Breakdown) -> Cost | None:
     """Return what recording cost the step of a run's breakdown; None where that is next to nothing or not known."""
-    clean = [data.measured for data in run.passes("clean")]
-    if not clean or not shown.step_ns:
-        return None
-    clean_ns = median_step_ns(clean)
-    if shown.step_ns < (1 + LEAST) * clean_ns:
+    clean_ns = run.clean_step_ns
+    if clean_ns is None or not shown.step_ns or shown.step_ns < (1 + LEAST) * clean_ns:
         return None
     trace = run.trace()
     cells = partition(trace).cells
@@ -71,8 +68,9 @@ def kept(run: Run, trace: Trace, cells: pd.DataFrame, clean_ns: int) -> Kept:
     """
     grouped, layers_ns = sides.layers_pass_of(run, clean_ns)
     time_ns = cells["time_ns"].to_numpy(dtype=float)
-    shares = factors(cells[list(KEYS)], time_ns, float(clean_ns), layers_ns, grouped, sides.events_of(trace))
-    return Kept(shares, layers_ns is not None)
+    by_device = is_timed_by_device(trace)
+    shares = factors(cells[list(KEYS)], time_ns, float(clean_ns), layers_ns, grouped, sides.events_of(trace), by_device)
+    return Kept(shares, layers_ns is not None and not by_device)
 
 
 def _rows(labels: CellLabels, by: str, time_ns: np.ndarray[Any, Any], cost_ns: np.ndarray[Any, Any]) -> list[dict[str, Any]]:

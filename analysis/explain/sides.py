@@ -11,7 +11,6 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import totals_cells
 from kernelscope.analysis.accounting.partition import KEYS, Partition, partition
-from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
 from kernelscope.analysis.explain.instrumentation import LayerGroups, layer_groups
@@ -54,12 +53,10 @@ def of_run(run: Run) -> Side:
         facts["settings"] = passes[0].report["settings"]  # those of the times that are explained
     facts["compiled"] = passes[0].report.get("compiled") if passes else None
     facts["settled"] = (passes[0].report.get("warmup") or {}).get("settled") if passes else None
-    clean = [data.measured for data in passes]
-    clean_ns = median_step_ns(clean) if clean else None
     main = run.trace()
     main = replace(main, info={**main.info, "network": run.record["network"], "modules": _modules(run)})
     side = _assembled(run.name, archives.named(str(run.path)), run.traces(), main, facts)
-    side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
+    side.clean, side.clean_ns, side.check = [data.measured for data in passes], run.clean_step_ns, run.check()
     if side.clean_ns is not None:
         side.grouped, side.layers_ns = layers_pass_of(run, side.clean_ns)
     facts["batches_by_workers"] = run.kernels_pass().report.get("batches_by_workers")

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernelscope.analysis.accounting.statistics import mean_step_ns
+from kernelscope.analysis.accounting.statistics import mean_step_ns, median_step_ns
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.frameworks import Clock, Context, device, placed_ranges
 from kernelscope.analysis.attribution.host_lines import timeline
@@ -27,7 +27,7 @@ from kernelscope.analysis.trace.records import check_schema, read_object, read_t
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 19  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 20  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,12 @@ class Run:
         measured = [data.measured for data in self.passes("clean")]
         return pd.concat(measured, ignore_index=True) if measured else conform("steps", pd.DataFrame())
 
+    @property
+    def clean_step_ns(self) -> int | None:
+        """The clean step, which is what every command calls the step: the median of the clean windows; None without any."""
+        repeats = [data.measured for data in self.passes("clean")]
+        return median_step_ns(repeats) if repeats else None
+
     def kernels_pass(self) -> PassData:
         """Return the repeat of the kernels pass whose mean step is closest to the clean pass's: the least disturbed one.
 
@@ -148,7 +154,7 @@ class Run:
             entry = self.record.get("passes", {}).get("kernels", {})
             reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
             raise EvidenceError(f"{self.path}: no kernels pass: {reason}; run it again")
-        clean = mean_step_ns(self.clean_steps())
+        clean = self.clean_step_ns
         if clean is None:
             return result[0]
         return min(result, key=lambda data: abs((mean_step_ns(data.measured) or 0) - clean))
@@ -232,7 +238,7 @@ class Run:
             "device_count": options.get("devices", 1),
             "pass": "kernels",
             "conditions": self.record["conditions"],
-            "clean_step_ns": mean_step_ns(self.clean_steps()),
+            "clean_step_ns": self.clean_step_ns,
             "unavailable": {**self.record.get("unavailable", {}), **evidence.unavailable},
         }
         threads = thread_names.named((int(number), name) for number, name in data.report.get("threads", {}).items())

@@ -74,10 +74,10 @@ def _explained(result: Mapping[str, Any]) -> str:
 def _layers(result: dict[str, Any]) -> str:
     """Return the layers with most time side by side, the others as one row, and the total."""
     names = result["frameworks"]
-    unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
+    unit = units.common_unit(row["step_median_ns"] for row in result["summary"])
     ranked = sorted(result["layers"], key=lambda row: -max((abs(time) for time in row["time_ns"].values() if time), default=0))
     kept, rest = [row for row in result["layers"] if row in ranked[:_ROWS]], ranked[_ROWS:]
-    labels = [*(content.label(row, "layers") for row in kept), *([f"({len(rest)} others)"] if rest else []), "clean mean step"]
+    labels = [*(content.label(row, "layers") for row in kept), *([f"({len(rest)} others)"] if rest else []), "clean step"]
     columns = [_column([row["time_ns"].get(name) for row in kept], [row["time_ns"].get(name) for row in rest], unit)
                for name in names]  # fmt: skip
     return to_markdown([f"layer, {unit} per step", *names], zip(labels, *columns, strict=True), 1)

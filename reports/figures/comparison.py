@@ -68,7 +68,7 @@ def layers(result: Result, style: Style | None = None) -> Figure:
     style = style or Style()
     names = result["frameworks"]
     phases = _phases_of_layers(result)
-    unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
+    unit = units.common_unit(row["step_median_ns"] for row in result["summary"])
     across = 1 if style.narrow else min(len(names), 4)
     down = -(-len(names) // across)
     with drawing(style):
@@ -169,7 +169,7 @@ def _colour(label: str, number: int) -> str:
 def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -> Figure:
     rows = content.by_speed(result)
     names = [row["framework"] for row in rows]
-    unit = units.common_unit(row["step_mean_ns"] for row in rows)
+    unit = units.common_unit(row["step_median_ns"] for row in rows)
     scale = units.NS_PER[unit]
     with drawing(style):
         across = 2 if style.narrow else max(2, round(style.width_in / (0.24 * style.font_pt)))
@@ -183,7 +183,7 @@ def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -
                 **filled(style, part.colour, place, part.hatch),
             )  # fmt: skip
             left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
-        cleans = [row["step_mean_ns"] / scale for row in rows]
+        cleans = [row["step_median_ns"] / scale for row in rows]
         low, high = ([place + half for place in range(len(names))] for half in (-0.42, 0.42))
         axes.vlines(cleans, low, high, color=style.ink, lw=1.6, label="clean step, without recording")
         drawn.name_rows(axes, names)

@@ -268,7 +268,7 @@
       line.className = "group";
       const sums = this.heads.map((_, place) => (place ? group.getValue(String(place)) : undefined));
       const known = sums.filter((value) => value > 0);
-      const ratios = "ratios" in this.element.dataset && known.length > 1 && group.groupingValue !== "(instrumentation)";
+      const ratios = "ratios" in this.element.dataset && known.length > 1 && group.groupingValue !== "(profiling overhead)";
       this.heads.forEach((head, place) => {
         const cell = document.createElement(place ? "td" : "th");
         if (!place) {

@@ -79,7 +79,7 @@ GROUP = """
 <script>addEventListener("load", async () => {
   const table = document.querySelector("#layers-table"), choice = table.querySelector("[data-group]");
   choice.value = "phase"; choice.dispatchEvent(new Event("change"));
-  const groups = [...table.querySelectorAll("tr.group")].map((row) => [row.cells[0].innerText.replace(/\\s.*/, ""),
+  const groups = [...table.querySelectorAll("tr.group")].map((row) => [row.cells[0].querySelector("button").firstChild.data,
     ...[...row.cells].slice(2).map((cell) => Number(cell.dataset.value ?? 0))]);
   const total = [...table.querySelectorAll("tfoot td")].slice(1).map((cell) => Number(cell.dataset.value));
   const closed = [...table.querySelectorAll("tbody tr:not(.group)")].every((row) => row.hidden);
@@ -98,12 +98,12 @@ def test_groups_add_up_to_the_total_and_links_open_them(opened, result):
     found = json.loads(html_text.unescape(re.search(r"<title>driven (.*?)</title>", page).group(1)))
     sums = {}
     for row in result["layers"]:
-        phase = row["layer"] if row["layer"] == "(instrumentation)" else row["phase"]
+        phase = row["layer"] if row["layer"] == "(profiling overhead)" else row["phase"]
         column = sums.setdefault(phase, dict.fromkeys(result["frameworks"], 0))
         for name in result["frameworks"]:
             column[name] += row["time_ns"][name] or 0
     assert {name: values for name, *values in found["groups"]} == {name: list(column.values()) for name, column in sums.items()}
-    assert found["total"] == [row["step_mean_ns"] for row in result["summary"]]
+    assert found["total"] == [row["step_median_ns"] for row in result["summary"]]
     assert found["closed"]
     assert found["seen"]
     assert found["output"] == f"{len(result['layers'])} rows in {len(sums)} groups"

@@ -264,10 +264,10 @@ def test_the_page_is_one_file_with_links_that_lead_somewhere(case, tmp_path, par
 
 
 def test_findings_link_to_their_rows_of_the_account(explained, tmp_path):
-    explained["findings"][3]["rows"].append("(instrumentation)")
+    explained["findings"][3]["rows"].append("(profiling overhead)")
     text = written(explained, tmp_path)
     targets = re.findall(r'href="#why-1-(r\d+)"', text)
-    assert re.search(r'href="#(why-1--instrumentation-)">\(instrumentation\)</a>.*<tr id="\1"', text, re.S)
+    assert re.search(r'href="#(why-1--profiling-overhead-)">\(profiling overhead\)</a>.*<tr id="\1"', text, re.S)
     claimed = {row for finding in explained["findings"] for row in finding["rows"]}
     assert targets
     assert set(targets) <= claimed
@@ -285,7 +285,7 @@ def exact_account(text):
 def test_the_account_adds_up_in_the_page(explained, tmp_path, parse):
     text = written(explained, tmp_path)
     *parts, step = exact_account(text)
-    assert len(parts) == len(explained["rows"]) + 1, "every row and (instrumentation)"
+    assert len(parts) == len(explained["rows"]) + 1, "every row and (profiling overhead)"
     for column in range(3):
         assert sum(part[column] or 0 for part in parts) == step[column]
     assert step[0] == explained["wall_delta_ns"]

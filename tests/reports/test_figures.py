@@ -31,7 +31,7 @@ def test_stacks_are_as_long_as_the_traced_step(draw, result):
     names = [text.get_text() for text in axes.get_yticklabels()]
     assert names == ["tensorflow", "cntk", "mxnet", "pytorch"], "fastest first"
     traced = {
-        name: sum(row["time_ns"][name] or 0 for row in result["kinds"] if row["kind"] != "(instrumentation)") / 1e6
+        name: sum(row["time_ns"][name] or 0 for row in result["kinds"] if row["kind"] != "(profiling overhead)") / 1e6
         for name in names
     }
     assert [ends[place] for place in sorted(ends)] == pytest.approx([traced[name] for name in names])
@@ -56,5 +56,5 @@ def test_many_layers_become_one_row_without_loss(result):
     result["layers"] += extra
     axes = figures.layers(result).axes[0]
     assert any("smaller" in text.get_text() for text in axes.get_yticklabels())
-    whole = sum(row["time_ns"]["pytorch"] or 0 for row in result["layers"] if row["layer"] != "(instrumentation)")
+    whole = sum(row["time_ns"]["pytorch"] or 0 for row in result["layers"] if row["layer"] != "(profiling overhead)")
     assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(whole / 1e6)

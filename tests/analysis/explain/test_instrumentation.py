@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.explain import sides
-from kernelscope.analysis.explain.instrumentation import anchored_factors, labels, layer_groups
+from kernelscope.analysis.explain.instrumentation import BOUND, anchored_factors, device_factors, labels, layer_groups
 from kernelscope.analysis.trace import Trace, conform
 
 
@@ -65,3 +65,24 @@ def test_a_layers_pass_that_knows_phases_tells_of_them() -> None:
     assert {key[1]: time for key, time in found.to_dict().items()} == {"data": 60.0, "forward": 35.0, "other": 5.0}
     unknown = replace(trace, ranges=trace.ranges[:0])
     assert sides._layers_ns(unknown, 100, {}) is None
+
+
+def test_a_device_times_its_own_work_so_that_host_time_alone_gives_back() -> None:
+    host = ("a", "forward", "in operators"), (None, "other", "data")
+    cells = _cells(("a", "forward", None), (None, "other", "device: copy"), *host)
+    time_ns, events = np.array([3e6, 1e6, 2e6, 4e6]), pd.Series({("a", "forward"): 10.0, ("", "other"): 0.0})
+    kept = time_ns * device_factors(cells, time_ns, events, 9e6)
+    assert kept[:2].tolist() == [3e6, 1e6]
+    # 0.1 ms is what ten events cost at most; the rest is given in proportion to what is left, 1.9 and 4 ms
+    assert kept[2:] == pytest.approx([1.9e6 * (1 - 0.9 / 5.9), 4e6 * (1 - 0.9 / 5.9)])
+    assert kept.sum() == pytest.approx(9e6)
+
+
+@pytest.mark.parametrize(("clean_ns", "whole_ns"), [(3.6e6, 3.6e6), (1e6, 4e6 / BOUND)])
+def test_a_clean_step_shorter_than_the_devices_own_work_is_of_another_process(clean_ns: float, whole_ns: float) -> None:
+    cells = _cells(("a", "forward", None), (None, "other", "device: copy"), ("a", "forward", "in operators"))
+    time_ns = np.array([3e6, 1e6, 2e6])
+    kept = time_ns * device_factors(cells, time_ns, pd.Series({("a", "forward"): 1.0}), clean_ns)
+    assert kept[2] == 0
+    assert kept[0] / kept[1] == pytest.approx(3)
+    assert kept.sum() == pytest.approx(whole_ns)

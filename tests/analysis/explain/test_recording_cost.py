@@ -9,7 +9,7 @@ from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.explain import recording_cost
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import main
-from kernelscope.reports import recorded
+from kernelscope.reports import recorded, units
 
 from .conftest import DATA, slower
 
@@ -57,7 +57,7 @@ def test_the_layers_pass_tells_where_there_is_one(layered):
 def test_steps_and_lines_are_no_cells_and_get_both_steps_only(run):
     cost = recording_cost.of_run(run, breakdown(run.trace(), "step"))
     assert cost.rows == []
-    assert recorded.sentence(cost).endswith("(median of the clean pass)")
+    assert recorded.sentence(cost).endswith(f"the clean one, {units.duration(cost.clean_ns)}")
 
 
 def test_nothing_is_said_where_recording_cost_next_to_nothing(tmp_path, run_folder):

@@ -39,7 +39,7 @@ def test_csv_and_parquet_hold_every_number_of_a_comparison(result, compared, tmp
             assert table[place][f"{name}_time_ns"] == ns
     for row in result["summary"]:
         column = f"{row['framework']}_time_ns"
-        assert sum(line[column] or 0 for line in table[:-1]) == table[-1][column] == row["step_mean_ns"]
+        assert sum(line[column] or 0 for line in table[:-1]) == table[-1][column] == row["step_median_ns"]
 
 
 def test_explanations_add_up_in_ns(explained):

@@ -26,7 +26,7 @@ def test_a_single_recorded_difference_is_the_root_of_everything(configured, susp
         instrumentation_ns=50,
     )
     (found,) = suspected(configuration, made)
-    assert found.claims == {"r1": 600, "r2": -100, "r3": 200, "(instrumentation)": 50}
+    assert found.claims == {"r1": 600, "r2": -100, "r3": 200, "(profiling overhead)": 50}
     assert (found.cause, found.precedence, found.confidence) == ("unequal configuration", 0, "high")
     assert "version of numpy: 1 for plain, 2 for changed" in found.evidence[0]
     (mirrored,) = suspected(configuration, swapped(made))

@@ -29,7 +29,7 @@ def test_a_recorded_setting_owns_everything(make_case, make_side, suspected, swa
     made = make_case(ROWS, *sides, instrumentation_ns=5000)
     (found,) = suspected(execution, made)
     assert (found.cause, found.precedence, found.confidence) == (cause, 0, "high")
-    assert found.claims == {"r1": 100, "r2": 700, "r3": 100, "r4": 10, "(instrumentation)": 5000}
+    assert found.claims == {"r1": 100, "r2": 700, "r3": 100, "r4": 10, "(profiling overhead)": 5000}
     assert f"{setting}: {a} for plain, {b} for changed" in found.evidence[0]
     assert remedy in found.remedy
     (mirrored,) = suspected(execution, swapped(made))

@@ -40,7 +40,7 @@ def test_recorded_settings_of_the_heap_own_everything(make_case, make_side, susp
     a, b = make_side("a", variables={}), make_side("b", variables={"MALLOC_TRIM_THRESHOLD_": "0"})
     (found,) = suspected(memory, make_case(ROWS, a, b, instrumentation_ns=9))
     assert found.precedence == 0
-    assert found.claims == {"r1": 6000, "r2": 3000, "r3": -5, "(instrumentation)": 9}
+    assert found.claims == {"r1": 6000, "r2": 3000, "r3": -5, "(profiling overhead)": 9}
     b.facts["settings"], a.facts["settings"] = {"x": 1}, {"x": 2}
     assert suspected(memory, make_case(ROWS, a, b)) == [], "something else differs too"
 

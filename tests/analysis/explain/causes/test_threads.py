@@ -18,7 +18,7 @@ def test_a_recorded_number_of_threads_owns_everything(make_case, make_side, susp
     (found,) = suspected(threads, made)
     assert (found.cause, found.precedence, found.confidence) == ("thread count", 0, "high")
     assert found.title == "2 threads in two, 1 in one"
-    assert found.claims == {"r1": 900, "r2": 200, "r3": -50, "r4": 10, "(instrumentation)": 7}
+    assert found.claims == {"r1": 900, "r2": 200, "r3": -50, "r4": 10, "(profiling overhead)": 7}
     assert "torch.set_num_threads" in found.remedy
     (mirrored,) = suspected(threads, swapped(made))
     assert mirrored.claims == {row: -ns for row, ns in found.claims.items()}
