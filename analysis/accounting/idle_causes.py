@@ -1,10 +1,12 @@
 """Why a device idles: what the host's thread did, instant by instant, that launched what the device did next.
 
-In this order, on that thread: it fetched a batch; it compiled or loaded code; it was in a call of the device's API; in an
-operator; in a range; and else in the program itself. That is the making of a batch where a thread of the input, one that mostly
-copies to the device, launched what comes next; and, in captures that hold no operators, before a step that begins with such a
-copy, or, where steps are the period of the kernels, before the one place of a step that has such copies. Where the capture does
-not tell which thread launched what, any thread counts.
+Where that launch had returned before the device became idle, the host was ahead, and the gap is the device's own: the time that
+it takes to begin the next kernel, or to see that what this waits for is done. Else, in this order, on that thread: it fetched a
+batch; it compiled or loaded code; it was in a call of the device's API; in an operator; in a range; and else in the program
+itself. That is the making of a batch where a thread of the input, one that mostly copies to the device, launched what comes
+next; and, in captures that hold no operators, before a step that begins with such a copy, or, where steps are the period of the
+kernels, before the one place of a step that has such copies. Where the capture does not tell which thread launched what, any
+thread counts.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ ALLOCATING = "allocating"
 OPERATOR = partition.IN_OPERATOR
 RANGE = partition.IN_RANGE
 PROGRAM = partition.SCRIPT  # nothing recorded: the program's own code
+QUEUED = "between kernels"  # what comes next was launched before the gap began: no matter what the host does
 UNSEEN = partition.UNSEEN  # the capture tells nothing of the host
 OWN = (FETCHING, BETWEEN, COMPILING, ALLOCATING)  # what makes the device idle by itself, whether the host had waited or not
 
@@ -58,7 +61,8 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     """Return the idle time of a device in pieces of one cause each; their time_ns add up to that of the gaps.
 
     free: starts and ends of the gaps, sorted; windows: the steps. Columns: start_ns, time_ns, cause, detail (function, operator
-    or range; null), phase, waited (whether the gap began while the host waited for the device, which so ran out of work).
+    or range; null), phase, waited (whether the gap began while the host waited for the device, which so ran out of work, before
+    it launched what comes next).
     """
     start, end = free
     if not len(start):
@@ -67,8 +71,11 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     if not host.known:
         return _table(start, end, UNSEEN, None).assign(waited=False)
     following = _Following.of(trace, start, end, windows)
+    queued = host.returned(following.thread, following.launch) < start
+    result = [_table(start[queued], end[queued], QUEUED, None)]
+    start, end, following = start[~queued], end[~queued], following.only(~queued)
     at = host.place(following.thread) * host.length + start - host.low
-    left, result = _Gaps(start, end, at, np.arange(len(start))), []
+    left = _Gaps(start, end, at, np.arange(len(start)))
     for level in host.levels():
         cut, left = left.taken_by(level)
         result += cut
@@ -77,7 +84,8 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     there = [part for part in result if len(part)] or result[-1:]
     whole = pd.concat(there, ignore_index=True)
     gap = np.searchsorted(start, whole["start_ns"].to_numpy(np.int64), side="right") - 1
-    return whole.assign(waited=host.waits_at(at, at + end - start)[gap])
+    waited = np.append(host.waits_at(at, at + end - start), False)[gap]
+    return whole.assign(waited=waited & (whole["cause"] != QUEUED).to_numpy(bool))
 
 
 Labels = str | npt.NDArray[np.object_] | None  # what all pieces say, or each of them
@@ -100,11 +108,12 @@ def _each(value: Labels, count: int) -> npt.NDArray[np.object_]:
 
 @dataclass(frozen=True)
 class _Following:
-    """What comes after each gap: the thread that launched it (-1: not known), whether that is one of the input's own, and whether
-    the gap is before a step that begins with a copy to the device.
+    """What comes after each gap: the thread that launched it (-1: not known) and when (_NEVER: likewise), whether that thread is
+    one of the input's own, and whether the gap is before a step that begins with a copy to the device.
     """
 
     thread: Int
+    launch: Int
     by_input: npt.NDArray[np.bool_]
     opens_step: npt.NDArray[np.bool_]
 
@@ -112,7 +121,7 @@ class _Following:
     def of(cls, trace: Trace, start: Int, end: Int, windows: Gaps) -> _Following:
         uploads = (trace.copies["operation"] == "host to device").to_numpy(bool)
         tables = [
-            getattr(trace, name)[["start_ns", "launch_thread"]].assign(
+            getattr(trace, name)[["start_ns", "launch_thread", "launch_ns"]].assign(
                 upload=uploads if name == "copies" else False, moves=name == "copies"
             )
             for name in DEVICE_TABLES
@@ -121,13 +130,18 @@ class _Following:
         work = work.sort_values("start_ns", kind="stable")
         begun = np.append(work["start_ns"].to_numpy(np.int64), _NEVER)
         thread = np.append(work["launch_thread"].to_numpy(np.int64, na_value=-1), -1)
+        launch = np.append(work["launch_ns"].to_numpy(np.int64, na_value=_NEVER), _NEVER)
         upload = np.append(work["upload"].to_numpy(bool), False)
         after = np.searchsorted(begun, end, side="left")
         opens = np.isin(begun[after], windows[0]) | np.isin(end, windows[1]) | np.isin(start, windows[0])
         if _begin_with_kernels(trace):
             moves = np.append(work["moves"].to_numpy(bool), False)
             opens |= _before_batches(begun, moves, upload, after, windows[0])
-        return cls(thread[after], np.isin(thread[after], _input_threads(work)), opens & upload[after])
+        return cls(thread[after], launch[after], np.isin(thread[after], _input_threads(work)), opens & upload[after])
+
+    def only(self, gaps: Bool) -> _Following:
+        """Return what comes after some of the gaps."""
+        return _Following(self.thread[gaps], self.launch[gaps], self.by_input[gaps], self.opens_step[gaps])
 
 
 def _begin_with_kernels(trace: Trace) -> bool:
@@ -236,6 +250,20 @@ class _Host:
         inside = np.searchsorted(level.start, at, side="right") - 1
         end = np.append(level.end, 0)[inside]
         return np.asarray((inside >= 0) & (at <= end + _RETURNS) & (end < until))
+
+    def returned(self, thread: Int, launch: Int) -> Int:
+        """Return when the calls ended in which these launches were made; _NEVER where that was not recorded."""
+        calls = self._tables[0]
+        if calls.empty or not self._launchers_known:
+            return np.full(len(thread), _NEVER)
+        base = self.place(calls["thread"].to_numpy(np.int64)) * self.length - self.low
+        begun, ended = (base + calls[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        order = np.argsort(begun, kind="stable")
+        known = (thread >= 0) & (launch < _NEVER)
+        own = self.place(thread) * self.length - self.low
+        at = own + np.where(known, launch, 0)
+        inside = order[np.searchsorted(begun[order], at, side="right") - 1]
+        return np.where(known & (begun[inside] <= at) & (at <= ended[inside]), ended[inside] - own, _NEVER)
 
     def levels(self) -> list[_Level]:
         """Return what owns an instant, the highest first."""

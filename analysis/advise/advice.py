@@ -27,7 +27,7 @@ _COST = 0.1  # of the clean step: recording that cost more is told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
 # What can always be said of time between kernels: special causes of the same time come first
-_GENERAL = ("dispatch", "fusion", "python", "host-bound")
+_GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
 
 GRAPHS = "in CUDA graphs"
 EARLIER = "work from before the steps"
@@ -43,7 +43,8 @@ _BUSY = {
 _IDLE = {
     idle_causes.FETCHING: "waiting for input", idle_causes.BETWEEN: "waiting for input",
     idle_causes.SYNCHRONISING: "synchronisation", idle_causes.COMPILING: "compiling", idle_causes.ALLOCATING: "allocating",
-    idle_causes.COPYING: "waiting for copies", idle_causes.UNSEEN: "idle, unknown why",
+    idle_causes.COPYING: "waiting for copies", idle_causes.QUEUED: "between kernels",
+    idle_causes.UNSEEN: "idle, unknown why",
 }  # fmt: skip
 _HOST = "waiting for the host"
 _OVERHEAD = "dispatch and Python"

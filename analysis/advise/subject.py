@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import (
     ALL,
     COMMUNICATION,
@@ -208,7 +209,8 @@ def _without_recording(subject: Subject, run: Run, facts: dict[str, Any]) -> Sub
         return subject
     rows = subject.rows
     time_ns = rows["time_ns"].to_numpy(dtype=float)
-    kept = device_factors(rows, time_ns, events_of(subject.trace), float(clean_ns))
+    host = rows.assign(cause=rows["cause"].mask((rows["cause"] == idle_causes.QUEUED).fillna(False)))
+    kept = device_factors(host, time_ns, events_of(subject.trace), float(clean_ns))
     subject.rows = rows.assign(time_ns=intervals.apportion(time_ns * kept, clean_ns))
     before, after = (int(table.loc[table["part"] == IDLE, "time_ns"].sum()) for table in (rows, subject.rows))
     subject.waited_ns = round(subject.waited_ns * after / max(before, 1))

@@ -102,7 +102,8 @@ def device_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float]
     left = time_ns * near
     rest, of_host = float(left.sum()) - clean_ns, float(left[host].sum())
     factors = near * np.where(host, 1.0 - min(rest / of_host, 1.0), 1.0) if of_host > 0 and rest > 0 else near
-    return factors * np.clip(clean_ns / max(float((time_ns * factors).sum()), 1.0), 1 / BOUND, 1.0)
+    left = time_ns * factors
+    return np.asarray(factors * np.clip(clean_ns / max(float(left.sum()), 1.0), 1 / BOUND, 1.0))
 
 
 def anchored_factors(

@@ -74,6 +74,14 @@ def test_float32_for_bfloat16_is_named_from_captures_of_nsys(tmp_path):
     assert "6 x fmha_cutlassB_f32_aligned_64x64_k64_sm80 (24.8 ms)" in " ".join(first["evidence"])  # by SQL 124.2 ms in 5 steps
 
 
+def test_gaps_before_kernels_that_were_launched_in_time_are_the_devices_own():
+    """By SQL: of 4.72 ms in gaps of five steps, 3.753953 ms are before work whose launching call had ended when the gap began."""
+    path = DATA / "nsys-precision-a.sqlite.gz"
+    shown = {part["what"]: part["ns"] for part in kernelscope.advise(path)["parts"]}
+    assert shown["between kernels"] == pytest.approx(3_753_953 / 5, rel=0.001)
+    assert shown["waiting for the host"] + shown["waiting for copies"] < 0.5e6
+
+
 # --- JAX's CUDA graphs --------------------------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,13 @@ _ON_HOST = {
     "made small convolutional networks slower on processors: try it before you keep it",
     "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",
 }
+_NEXT = 500  # ns that an H200 takes from kernel to kernel inside of a CUDA graph; 1.9 us outside (docs/gpu)
+_EVENT = 10_000  # ns: a gap that is longer on average is no start of a kernel
+_CLOSER = {
+    "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, starts them as one graph",
+    "": "fewer, larger kernels, or CUDA graphs, in which the device begins the next kernel sooner",
+}
+_WAITS = "see on the timeline what these kernels wait for: events of other streams, copies, other devices"
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/docs/stable/torch.compiler.html",
     "tensorflow 1": "",
@@ -97,6 +104,28 @@ def device_waits(subject: Subject) -> list[Advice]:
             [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],
             _MOVE if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
             words.text(subject, _LINKS),
+            words.ids(rows),
+        )
+    ]
+
+
+def gaps(subject: Subject) -> list[Advice]:
+    """The device idles before kernels that were launched in time: the host is ahead, and faster launches change nothing."""
+    rows = subject.idle((idle_causes.QUEUED,))
+    ns, count = words.time_of(rows), float(rows["count"].sum())
+    if not count:
+        return []
+    mean = ns / count
+    long = mean > _EVENT
+    return [
+        Advice(
+            "gaps between kernels",
+            "the device idles between kernels that are launched in time",
+            ns if long else max(ns - _NEXT * count, 0.0),
+            "all of it" if long else "all but 0.5 us a gap, which an H200 takes inside of CUDA graphs",
+            [f"{words.count(count)} gaps {subject.per}, {mean / 1000:.3g} us each, together {words.share(subject, ns)}."],
+            _WAITS if long else words.text(subject, _CLOSER),
+            "" if long else words.text(subject, _LINKS),
             words.ids(rows),
         )
     ]
@@ -164,4 +193,4 @@ def _of_callbacks(rows: pd.DataFrame) -> pd.Series[bool]:
     return (rows["detail"] == _CALLBACKS).fillna(False).astype(bool)
 
 
-RULES: tuple[Rule, ...] = (device_waits, dispatch, own_code)
+RULES: tuple[Rule, ...] = (device_waits, gaps, dispatch, own_code)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import GRAPH
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
@@ -45,7 +46,7 @@ def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
 def replayed(case: DeviceCase) -> Iterator[DeviceFinding]:
     """One side launches CUDA graphs, whose kernels were recorded, the other kernel by kernel: its device waits for that."""
     launches = {key: _launches(case.side(key)) for key in SIDES}
-    idle = case.idle(PACE)
+    idle = case.idle([*PACE, idle_causes.QUEUED])
     slow, slower, fast, faster = words.slower(case, idle)
     graphs, single = launches[fast].graphs, launches[slow].kernels
     if launches[slow].graphs > 0.5 or graphs < 0.5 or single < _MANY * max(launches[fast].kernels + graphs, 1):

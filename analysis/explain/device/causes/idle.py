@@ -39,6 +39,11 @@ _LAUNCHES = {
     "": "fewer, larger kernels, CUDA graphs, and less work of the host between launches",
 }
 
+_GAPS = {
+    "pytorch": "fewer, larger kernels: torch.compile, fused optimizers; CUDA graphs shorten what is left between them",
+    "": "fewer, larger kernels, or CUDA graphs, in which the device begins the next kernel sooner",
+}
+
 
 def on_other_processors(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Nothing runs on the CPU of one side, or on the accelerator of the other: both are told as what they are."""
@@ -209,6 +214,19 @@ def allocating(case: DeviceCase) -> Iterator[DeviceFinding]:
     )  # fmt: skip
 
 
+def between_kernels(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """The device idles between kernels that were launched in time."""
+    rows = case.idle([idle.QUEUED])
+    counts = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in SIDES}
+    slow, slower, _, faster = words.slower(case, rows)
+    sentences = [
+        f"Before kernels whose launch had returned the device idles {words.of_rows(case, rows)} {case.per}.",
+        f"Kernels {case.per}: {words.count(counts['a'])} in {case.a.name}, {words.count(counts['b'])} in {case.b.name}.",
+    ]
+    title = f"the device idles between kernels that are launched in time{_longer(case, rows, slower, faster)}"
+    yield DeviceFinding("gaps between kernels", title, _ids(rows), "medium", sentences, _of(case, slow, _GAPS))
+
+
 def _simple(case: DeviceCase, causes: Collection[str], cause: str, title: str, remedy: str) -> Iterator[DeviceFinding]:
     rows = case.idle(causes)
     slow, slower, _, faster = words.slower(case, rows)
@@ -262,4 +280,13 @@ def _mostly(rows: pd.DataFrame) -> str:
     return f", mostly in {_name(result.index[0])}" if len(result) else ""
 
 
-RULES = (on_other_processors, waiting_for_input, waits_of_the_host, host_bound, synchronisation, compiling, allocating)
+RULES = (
+    on_other_processors,
+    waiting_for_input,
+    waits_of_the_host,
+    host_bound,
+    synchronisation,
+    compiling,
+    allocating,
+    between_kernels,
+)
