@@ -49,7 +49,7 @@ _ON_HOST = {
 _NEXT = 500  # ns that an H200 takes from kernel to kernel inside of a CUDA graph; 1.9 us outside (docs/gpu)
 _EVENT = 10_000  # ns: a gap that is longer on average is no start of a kernel
 _CLOSER = {
-    "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, starts them as one graph",
+    "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, starts them as one",
     "": "fewer, larger kernels, or CUDA graphs, in which the device begins the next kernel sooner",
 }
 _WAITS = "see on the timeline what these kernels wait for: events of other streams, copies, other devices"
