@@ -12,13 +12,15 @@ REGIONS = rf"{REGION}|^## Call CompiledFx"  # the latter a range around what one
 KERNELS = r"^triton_|^fused_computation|^wrapped_"  # TorchInductor's and XLA's
 _KEY = "advise: compiled"
 _LEAST = 0.01  # of the kernels' time
+_CALL = "PjitFunction("  # JAX's calls of compiled functions, which single operations are as well
+_MANY = 8  # kernels a call, on average: far more than a single operation has
 
 
 def is_compiled(trace: Trace) -> bool:
     """Return whether a compiler made code that this program runs."""
     if _KEY not in trace.derived:
         named = any(_any(table["name"], REGIONS) for table in (trace.operators, trace.ranges))
-        trace.derived[_KEY] = named or _share(trace.kernels) > _LEAST
+        trace.derived[_KEY] = named or _share(trace.kernels) > _LEAST or _few_calls(trace) or _on_tpu(trace)
     return bool(trace.derived[_KEY])
 
 
@@ -27,6 +29,17 @@ def _share(kernels: pd.DataFrame) -> float:
     lasted = kernels.groupby("name", observed=True)["duration_ns"].sum()
     mine = np.asarray(lasted.index.astype("string").str.contains(KERNELS), dtype=bool)
     return float(lasted[mine].sum()) / max(float(lasted.sum()), 1.0)
+
+
+def _few_calls(trace: Trace) -> bool:
+    """Return whether each of JAX's calls starts many kernels."""
+    calls = int(trace.ranges["name"].astype("string").str.startswith(_CALL).fillna(False).sum())
+    return bool(calls) and max(len(trace.kernels), len(trace.operators)) > _MANY * calls
+
+
+def _on_tpu(trace: Trace) -> bool:
+    """Return whether a TPU computes: XLA compiles all that it runs."""
+    return bool(pd.Series(trace.kernels["device"].unique()).astype("string").str.startswith("tpu").fillna(False).any())
 
 
 def _any(names: pd.Series, pattern: str) -> bool:

@@ -13,7 +13,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.explain.device.case import MAIN
 
 SMALL = ("elementwise", "activation", "cast", "copy")
-_COMPILED = r"triton_|fusion|fused_computation|^wrapped_"
+_COMPILED = r"triton_|fusion|fused_computation|^wrapped_|-(?:start|done)(?:\.\d+)?$"  # the last: XLA's asynchronous copies
 
 
 @dataclass(frozen=True)

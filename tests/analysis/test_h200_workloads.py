@@ -71,6 +71,8 @@ def test_float32_for_bfloat16_is_named_from_captures_of_nsys(tmp_path):
             busy.append(file.execute("select sum(end - start) / 5.0 from CUPTI_ACTIVITY_KIND_KERNEL").fetchone()[0])
     assert first["explains_ns"] == pytest.approx(busy[1] - busy[0], rel=0.02)  # five steps, one stream
     assert [said[side]["step_ns"] / 1e6 for side in "ab"] == pytest.approx([38.0, 91.0], abs=0.1)
+    assert "A computes in bf16, B in tf32 and f32; products and attention (mostly attention) take" in first["title"]
+    assert "Flash attention, which A uses, takes 16-bit types only." in first["evidence"]
     assert "6 x fmha_cutlassB_f32_aligned_64x64_k64_sm80 (24.8 ms)" in " ".join(first["evidence"])  # by SQL 124.2 ms in 5 steps
 
 
@@ -170,6 +172,14 @@ def test_advice_on_a_compiled_program_names_its_gpu_and_does_not_say_to_compile_
     assert result["step_ns"] == clean == sum(part["ns"] for part in result["parts"])  # not the recorded step, 3.96 ms
     assert any("3.96 ms while they were recorded" in note for note in result["notes"])
     assert "jax.jit" not in first["remedy"]
+
+
+@pytest.mark.parametrize("name", ["gpt2-float32-graphs", "gpt2-float32-no-graphs"])
+def test_a_capture_without_settings_shows_that_the_program_is_jitted_by_how_few_calls_start_its_kernels(name):
+    found = kernelscope.advise(DATA / f"{name}.xplane.pb.gz")["advice"]
+    assert found[0]["topic"] == "host-bound"
+    assert "jax.jit" not in found[0]["remedy"]
+    assert not any(one["topic"] == "optimizer" for one in found)  # XLA's kernels are one for all operations on a parameter
 
 
 # --- energy -------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,10 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
 _MANY = 20  # kernels a step
-_FUSED = re.compile(r"(?i)multi_tensor|_foreach_|_fused_|FusedOptimizer|fused_?adam|multi_\w*_update|multi_tensor_apply")
+_FUSED = re.compile(
+    r"(?i)multi_tensor|_foreach_|_fused_|FusedOptimizer|fused_?adam|multi_\w*_update|multi_tensor_apply"
+    r"|_fusion(?:_\d+)?\b|^triton_"  # compilers make one kernel of all operations on a parameter
+)
 
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_", "aten::fill_")
 _STEP = r"^Optimizer\.step#(\w+)\.step$"  # the range that PyTorch's optimizers open

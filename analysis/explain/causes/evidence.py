@@ -17,6 +17,7 @@ from kernelscope.analysis.explain.causes.groups import RowGroup as RowGroup
 from kernelscope.analysis.explain.causes.groups import candidates as candidates
 from kernelscope.analysis.explain.causes.groups import groups as groups
 from kernelscope.analysis.explain.causes.groups import once
+from kernelscope.analysis.explain.device.words import listed as listed
 from kernelscope.analysis.explain.model import SIDES, Case, Side
 
 SMALL = ("elementwise", "activation")  # one pass over memory each
@@ -327,14 +328,6 @@ def ms(ns: float) -> str:
 def number(count: float) -> str:
     """Return a count per step, whole where it nearly is."""
     return f"{count:,.0f}" if count >= 100 or abs(count - round(count)) < 0.05 else f"{count:.1f}"
-
-
-def listed(names: Iterable[str], most: int = 3) -> str:
-    """Return distinct names in their order, the first few of them: a, b, c and 4 more."""
-    distinct = list(dict.fromkeys(names))
-    if len(distinct) <= most + 1:
-        return " and ".join([*([", ".join(distinct[:-1])] if len(distinct) > 1 else []), *distinct[-1:]])
-    return f"{', '.join(distinct[:most])} and {len(distinct) - most} more"
 
 
 def layers(chosen: Iterable[RowGroup]) -> str:

@@ -67,7 +67,8 @@ def percent(ratio: float) -> str:
 
 
 def listed(texts: Iterable[str], most: int = 3) -> str:
-    """Return distinct texts, the first few of them."""
+    """Return distinct texts in their order, the first few of them: a, b, c and 4 more."""
     distinct = list(dict.fromkeys(texts))
-    more = f" and {len(distinct) - most} more" if len(distinct) > most else ""
-    return ", ".join(distinct[:most]) + more
+    if len(distinct) <= most + 1:
+        return " and ".join([*([", ".join(distinct[:-1])] if len(distinct) > 1 else []), *distinct[-1:]])
+    return f"{', '.join(distinct[:most])} and {len(distinct) - most} more"

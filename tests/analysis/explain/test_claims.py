@@ -1,6 +1,7 @@
 """Every nanosecond of a difference is granted once, to whom it belongs first, and never to noise."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from kernelscope.analysis.explain import claims
 from kernelscope.analysis.explain.model import INSTRUMENTATION, ROW_COLUMNS, Account, Case, Suspicion, Wall
 
 
-def _case(deltas, noise=0.0, instrumentation=0, interval=(1, 10**9)):
+def _case(deltas, noise=0.0, instrumentation=0, interval=(1, 10**9), frameworks=("pytorch", "pytorch")):
     """A case whose rows r1, r2, ... differ by `deltas`, each uncertain by a standard deviation of `noise`."""
     rows = pd.DataFrame({"row": [f"r{n}" for n in range(1, len(deltas) + 1)], "delta_ns": deltas}).reindex(
         columns=list(ROW_COLUMNS)
@@ -22,7 +23,8 @@ def _case(deltas, noise=0.0, instrumentation=0, interval=(1, 10**9)):
     samples = np.asarray(deltas, dtype=float) + noise * random.standard_normal((500, len(deltas)))
     wall = Wall(1000, 1000 + sum(deltas) + instrumentation, interval)
     account = Account(wall, rows, pd.DataFrame(), instrumentation, {}, {}, samples, samples[:1], 3)
-    return Case(None, None, [], account, {})
+    a, b = (SimpleNamespace(framework=name) for name in frameworks)
+    return Case(a, b, [], account, {})
 
 
 def _suspicion(cause, precedence=1, **claimed):
@@ -104,6 +106,12 @@ def test_single_recordings_explain_no_more_than_the_difference():
     assert _settled(case, first, second) == {"first": {"r1": 700}}
     named = _settled(case, first, second, _suspicion("offsets", r3=-700.0))
     assert named == {"first": {"r1": 1000}, "second": {"r2": 400}, "offsets": {"r3": -700}}
+
+
+def test_what_causes_say_beyond_the_difference_of_two_frameworks_is_left_as_not_explained():
+    case = _case([1000, 400, -700], frameworks=("pytorch", "jax"))
+    case.account.floor = 0.1
+    assert _settled(case, _suspicion("first", r1=1000.0), _suspicion("second", r2=400.0)) == {"first": {"r1": 1000}, "second": {"r2": 400}}
 
 
 def test_single_recordings_name_no_small_guesses():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import MAIN, SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import CONVOLUTIONS, MAIN, SIDES, DeviceCase, DeviceFinding
 
 _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
 _NARROW = ("f16", "bf16")
@@ -16,6 +16,8 @@ _APART = 0.3  # by which their shares of the time must differ
 _MOST = 0.5  # share of the main kernels' time that one type must have
 _AS_MANY = 0.7  # of the kernels on one side, on the other
 _CONVERT = ("layout", "cast", "copy")  # kernels that come with another type
+_PART = 0.1  # of the main kernels' time: a second type that is told
+_NAMES = {"convolutions": CONVOLUTIONS, "products": ("gemm",), "attention": ("attention",), "recurrent layers": ("recurrent",)}
 _TO_16_BITS = "torch.autocast(dtype=torch.bfloat16) around the forward pass, or the framework's mixed precision"
 _TO_TF32 = "torch.backends.cuda.matmul.allow_tf32 = True, or torch.set_float32_matmul_precision('high')"
 _NO_DOUBLE = "find what makes values double: .double(), float64 arrays of numpy, torch.set_default_dtype"
@@ -36,17 +38,38 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     largest = main.groupby("kind")["delta_ns"].sum().abs().idxmax()
     mine = main[(main["kind"] == largest).to_numpy(bool)]
     what = "quantised" if quantised else "mixed precision" if "f16" in types.values() or "bf16" in types.values() else "precision"
+    kinds = [name for name, group in _NAMES.items() if main["kind"].isin(group).any()]
+    mostly = f" (mostly {largest})" if len(kinds) > 1 else ""
     title = (
-        f"{what}: {case.a.name} computes in {types['a']}, {case.b.name} in {types['b']}; convolutions, products and attention "
-        f"(mostly {largest}) take {words.of_rows(case, main)}"
+        f"{what}: {case.a.name} computes in {_of(main, 'a')}, {case.b.name} in {_of(main, 'b')}; {words.listed(kinds)}{mostly} "
+        f"take {words.of_rows(case, main)}"
     )
     sentences = [
         f"{str(largest).capitalize()}: {words.of_rows(case, mine)} {case.per}.",
         *words.both(case, mine),
+        *_flash(case, main, types),
         f"With what comes with it, such as conversions: {words.of_rows(case, rows)}.",
     ]
     remedy = _remedy(types, "b" if delta > 0 else "a", case)
     yield DeviceFinding("precision", title, rows["row"].tolist(), "high", sentences, remedy, structural=True)
+
+
+def _of(main: pd.DataFrame, key: str) -> str:
+    """Return the type in which a side computes most, and TF32 beside f32 where it computes in both."""
+    times = main.groupby(f"{key}_dtype")[f"{key}_ns"].sum().sort_values(ascending=False, kind="stable")
+    both = [str(name) for name, ns in times.items() if name in _SINGLE and ns > _PART * float(times.sum())]
+    return words.listed(both) if len(both) > 1 and str(times.index[0]) in _SINGLE else str(_type(main, key))
+
+
+def _flash(case: DeviceCase, main: pd.DataFrame, types: Mapping[str, str | None]) -> list[str]:
+    """Return why attention is by other kernels: flash attention, which one side has, takes 16-bit types only."""
+    attention = main[(main["kind"] == "attention").to_numpy(bool)]
+    flash = attention["name"].astype("string").str.contains("flash").fillna(False).to_numpy(bool)
+    for key, other in (("a", "b"), ("b", "a")):
+        mine, theirs = attention[flash & (attention[f"{key}_ns"] > 0)], attention[flash & (attention[f"{other}_ns"] > 0)]
+        if len(mine) and theirs.empty and attention[f"{other}_ns"].sum() and types[key] in _NARROW and types[other] in _SINGLE:
+            return [f"Flash attention, which {case.side(key).name} uses, takes 16-bit types only."]
+    return []
 
 
 def _kept(main: pd.DataFrame) -> bool:
