@@ -55,7 +55,7 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
             for row, amount in granted.items():
                 left[row] -= amount
     sign = 1 if account.wall.delta_ns >= 0 else -1
-    if account.floor and case.same_framework:
+    if account.floor and case.a.framework == case.b.framework:
         findings = _within(findings, account, sign)
     return sorted(findings, key=lambda result: (result.suspicion.cause not in LEADING, -sign * result.explains_ns))
 

@@ -111,7 +111,8 @@ def test_single_recordings_explain_no_more_than_the_difference():
 def test_what_causes_say_beyond_the_difference_of_two_frameworks_is_left_as_not_explained():
     case = _case([1000, 400, -700], frameworks=("pytorch", "jax"))
     case.account.floor = 0.1
-    assert _settled(case, _suspicion("first", r1=1000.0), _suspicion("second", r2=400.0)) == {"first": {"r1": 1000}, "second": {"r2": 400}}
+    found = _settled(case, _suspicion("first", r1=1000.0), _suspicion("second", r2=400.0))
+    assert found == {"first": {"r1": 1000}, "second": {"r2": 400}}
 
 
 def test_single_recordings_name_no_small_guesses():
