@@ -40,7 +40,7 @@ def answer(result: Result) -> str:
         if part["ns"] >= 0.01 * step_ns
     ]
     advice = result["advice"]
-    saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else _nothing(result)
+    saved = f" What to do first can save {_saving(advice[0])}." if advice else _nothing(result)
     if result.get("unrecorded"):
         return f"The recording covers {_long(step_ns)} and says nothing of what computes: {result['unrecorded']}."
     recorded_ns = result.get("recorded_ns")
@@ -140,7 +140,7 @@ def page(result: Result) -> Page:
     ]
     pieces = [
         {
-            "saves": f"up to {ms(one['saves_ns'])}",
+            "saves": _saving(one),
             "title": _printable(one["title"]),
             "remedy": _printable(_sentence(one["remedy"])),
             "evidence": [_printable(sentence) for sentence in one["evidence"]],
@@ -194,7 +194,13 @@ class AdviceText:
 
 
 def _title(one: Mapping[str, Any]) -> str:
-    return f"Up to {ms(one['saves_ns'])}: {one['title']}"
+    saving = _saving(one)
+    return f"{saving[0].upper()}{saving[1:]}: {one['title']}"
+
+
+def _saving(one: Mapping[str, Any]) -> str:
+    """Return how much a piece of advice may save, and whether that is a bound."""
+    return f"{'up to' if one.get('at_most', True) else 'about'} {ms(one['saves_ns'])}"
 
 
 def _details(one: Mapping[str, Any]) -> list[str]:

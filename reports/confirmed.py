@@ -116,7 +116,10 @@ def _after(result: Result) -> list[tuple[str, list[str]]]:
     rest = account["b_ns"] - account["a_ns"] - sum(part["delta_ns"] for part in parts)
     parts += [{"part": "everything else", "delta_ns": rest}]
     moved = [f"{part['delta_ns'] / 1e6:+,.2f} ms  {text.printable(part['part'])}" for part in parts]
-    remains = [f"{text.printable(one['title'])}: at most {_ms(one['saves_ns'])} ms" for one in result["remains"]]
+    remains = [
+        f"{text.printable(one['title'])}: {'at most' if one.get('at_most', True) else 'about'} {_ms(one['saves_ns'])} ms"
+        for one in result["remains"]
+    ]
     both = " and ".join(f"{_ms(account[side])} ms" for side in ("a_ns", "b_ns"))
     head = f"Where the time went, by {account['parts_by']} (recorded once each, with steps of {both})"
     if not _agrees(account, result["together"]):

@@ -163,7 +163,8 @@ def _kept(subject: Subject) -> list[Advice]:
 
 def _plain(one: Advice) -> dict[str, Any]:
     return {
-        "topic": one.topic, "title": one.title, "saves_ns": round(one.saves_ns), "estimate": one.estimate,
+        "topic": one.topic, "title": one.title, "saves_ns": round(one.saves_ns), "at_most": not one.modelled,
+        "estimate": one.estimate,
         "evidence": one.evidence, "remedy": one.remedy, "link": one.link or None,
     }  # fmt: skip
 
@@ -186,7 +187,7 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     if subject.rows["part"].isin([GRAPH]).any():
         notes.append(f"kernels inside of CUDA graphs were not recorded, and no advice is on them; {RECORD_GRAPHS} records them")
     if len(kept) > 1:
-        notes.append("savings are estimates of each remedy alone, at most; together they save less than their sum")
+        notes.append("savings are estimates of each remedy alone; together they save less than their sum")
     if subject.steps and subject.per == STEPS and subject.device != "cpu":
         notes.append(f"what a step is: {subject.steps}")
     if subject.recorded_ns:

@@ -11,6 +11,7 @@ from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.explain.device.words import count as count
 from kernelscope.analysis.explain.device.words import kernel as kernel
+from kernelscope.analysis.explain.device.words import listed as listed
 from kernelscope.analysis.explain.device.words import ms as ms
 
 _PART = 0.1  # of a finding's time: what a statement takes at least to be named

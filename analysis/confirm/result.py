@@ -173,11 +173,12 @@ def after(explained: Mapping[str, Any], advised: Mapping[str, Any]) -> dict[str,
     """Return what a recording with all that is kept says.
 
     explained: against the recording as it was (analysis.explain). advised: of the new one (analysis.advise). Keys: account
-    (a_ns, b_ns, parts_by and parts: part, delta_ns; the largest, and the rest as one), remains (title, saves_ns).
+    (a_ns, b_ns, parts_by and parts: part, delta_ns; the largest, and the rest as one), remains (title, saves_ns,
+    at_most).
     """
     account = {"a_ns": explained["a"]["step_ns"], "b_ns": explained["b"]["step_ns"]}
     account |= {name: explained[name] for name in ("parts_by", "parts")}
-    remains = [{"title": piece["title"], "saves_ns": piece["saves_ns"]} for piece in advised["advice"][:_SHOWN]]
+    remains = [{name: piece[name] for name in ("title", "saves_ns", "at_most")} for piece in advised["advice"][:_SHOWN]]
     return {"account": account, "remains": remains}
 
 

@@ -27,7 +27,7 @@ def test_data_for_programs(capsys):
     assert main(["advise", str(CAPTURE), "--format", "json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["schema"] == "kernelscope/advise/1"
-    assert {"topic", "title", "saves_ns", "estimate", "evidence", "remedy", "link"} == set(result["advice"][0])
+    assert {"topic", "title", "saves_ns", "at_most", "estimate", "evidence", "remedy", "link"} == set(result["advice"][0])
 
 
 def test_markdown(capsys):

@@ -66,6 +66,7 @@ def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
             words.text(subject, _FUSE),
             "https://docs.pytorch.org/docs/stable/torch.compiler.html" if subject.framework == "pytorch" else "",
             words.ids(rows),
+            modelled=True,
         )
     ]
 

@@ -59,6 +59,7 @@ def many_kernels(subject: Subject) -> list[Advice]:
             words.text(subject, {**_REMEDIES, **_of_class(subject)}),
             "https://docs.pytorch.org/docs/stable/optim.html" if subject.framework == "pytorch" else "",
             words.ids(rows),
+            modelled=True,
         )
     ]
 

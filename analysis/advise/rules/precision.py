@@ -9,7 +9,7 @@ from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.device import datasheets
-from kernelscope.analysis.explain.device.case import MAIN
+from kernelscope.analysis.explain.device.case import MAIN, MAIN_NAMES
 from kernelscope.analysis.kernels.lookup import look
 
 _REACHED = 0.4  # of the time, at least, that remains on tensor cores: kernels reach a part of their peak
@@ -79,6 +79,7 @@ def double(subject: Subject) -> list[Advice]:
             words.text(subject, _DOUBLE),
             "",
             words.ids(rows),
+            modelled=True,
         )
     ]
 
@@ -106,6 +107,7 @@ def tf32(subject: Subject) -> list[Advice]:
             words.text(subject, _OTHERS if allowed else _TF32),
             words.text(subject, _LINKS),
             words.ids(rows),
+            modelled=True,
         )
     ]
 
@@ -136,14 +138,22 @@ def mixed(subject: Subject) -> list[Advice]:
             saves,
             "half of the time of what moves memory, and what the data sheet's peak rates say of products (at least 40% remain)",
             [
-                f"Products and convolutions in float32 or TF32: {words.share(subject, main_ns)} {subject.per}"
+                f"{_named(pd.concat(rows))} in float32 or TF32: {words.share(subject, main_ns)} {subject.per}"
                 + (f"; other kernels in float32: {words.share(subject, words.time_of(small))}." if len(small) else ".")
             ],
             words.text(subject, _MIXED if sheet.tensor.get("bf16") else {**_MIXED, **_FLOAT16}),
             words.text(subject, _LINKS),
             words.ids(chosen),
+            modelled=True,
         )
     ]
+
+
+def _named(rows: pd.DataFrame) -> str:
+    """Return what rows of main kernels are: products, convolutions, attention, ..."""
+    there = rows.groupby(rows["kind"].astype("string"))["time_ns"].sum().sort_values(ascending=False, kind="stable").index
+    names = [next(name for name, kinds in MAIN_NAMES.items() if kind in kinds) for kind in there]
+    return words.listed(names).capitalize() if names else "Products and convolutions"
 
 
 def misaligned(subject: Subject) -> list[Advice]:
@@ -168,6 +178,7 @@ def misaligned(subject: Subject) -> list[Advice]:
             words.text(subject, _SIZES),
             "https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/",
             words.ids(rows),
+            modelled=True,
         )
     ]
 

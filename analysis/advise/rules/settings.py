@@ -43,6 +43,7 @@ def checks(subject: Subject) -> list[Advice]:
             on[0].split(": ")[-1],
             "",
             words.ids(rows),
+            modelled=True,
         )
     ]
 
@@ -68,6 +69,7 @@ def without_onednn(subject: Subject) -> list[Advice]:
             }),
             "",
             words.ids(rows),
+            modelled=True,
         )
     ]  # fmt: skip
 
@@ -93,6 +95,7 @@ def idle_threads(subject: Subject) -> list[Advice]:
             words.text(subject, _THREADS).replace("...", str(free)),
             "",
             words.ids(rows),
+            modelled=True,
         )
     ]
 

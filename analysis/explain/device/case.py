@@ -27,6 +27,9 @@ _SUMS = ("count", "duration_ns", "bytes", "time_ns")
 
 MAIN = ("convolution forward", "convolution data gradient", "convolution weight gradient", "gemm", "attention", "recurrent")
 CONVOLUTIONS = MAIN[:3]
+MAIN_NAMES = {
+    "convolutions": CONVOLUTIONS, "products": ("gemm",), "attention": ("attention",), "recurrent layers": ("recurrent",),
+}  # fmt: skip
 SMALL = ("elementwise", "activation", "optimizer", "copy", "cast", "reduction", "random", "fused", "normalisation", "softmax")
 
 # What two recordings of one program differ by at least, as shares: kernels repeat well, what the host does does not

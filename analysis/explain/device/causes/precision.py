@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import CONVOLUTIONS, MAIN, SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import MAIN, MAIN_NAMES, SIDES, DeviceCase, DeviceFinding
 
 _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
 _NARROW = ("f16", "bf16")
@@ -17,7 +17,6 @@ _MOST = 0.5  # share of the main kernels' time that one type must have
 _AS_MANY = 0.7  # of the kernels on one side, on the other
 _CONVERT = ("layout", "cast", "copy")  # kernels that come with another type
 _PART = 0.1  # of the main kernels' time: a second type that is told
-_NAMES = {"convolutions": CONVOLUTIONS, "products": ("gemm",), "attention": ("attention",), "recurrent layers": ("recurrent",)}
 _TO_16_BITS = "torch.autocast(dtype=torch.bfloat16) around the forward pass, or the framework's mixed precision"
 _TO_TF32 = "torch.backends.cuda.matmul.allow_tf32 = True, or torch.set_float32_matmul_precision('high')"
 _NO_DOUBLE = "find what makes values double: .double(), float64 arrays of numpy, torch.set_default_dtype"
@@ -38,7 +37,7 @@ def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     largest = main.groupby("kind")["delta_ns"].sum().abs().idxmax()
     mine = main[(main["kind"] == largest).to_numpy(bool)]
     what = "quantised" if quantised else "mixed precision" if "f16" in types.values() or "bf16" in types.values() else "precision"
-    kinds = [name for name, group in _NAMES.items() if main["kind"].isin(group).any()]
+    kinds = [name for name, group in MAIN_NAMES.items() if main["kind"].isin(group).any()]
     mostly = f" (mostly {largest})" if len(kinds) > 1 else ""
     title = (
         f"{what}: {case.a.name} computes in {_of(main, 'a')}, {case.b.name} in {_of(main, 'b')}; {words.listed(kinds)}{mostly} "
