@@ -40,6 +40,7 @@ def _record(folder):
     return json.loads((folder / "run.json").read_text())
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_children_and_keeps_what_was_recorded(tmp_path):
     folder = tmp_path / "run"
     process = _start(folder)

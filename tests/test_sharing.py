@@ -89,6 +89,7 @@ def test_a_run(somebody):
     assert "MY_OWN_VARIABLE" not in record
 
 
+@pytest.mark.long
 def test_a_script_that_is_profiled(somebody):
     home, run = somebody
     python = python_of("pytorch")

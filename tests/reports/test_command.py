@@ -20,6 +20,7 @@ def folder(result, tmp_path):
     return path
 
 
+@pytest.mark.long
 def test_a_comparison_becomes_a_file(folder, tmp_path):
     done = report(folder, "-o", tmp_path / "r.html")
     assert done.returncode == 0, done.stderr

@@ -48,6 +48,7 @@ def test_a_figure_becomes_three_files_that_are_the_same_every_time(result, tmp_p
     assert set(result["frameworks"]) <= texts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", [PAPER, SLIDES], ids=["paper", "slides"])
 @pytest.mark.parametrize("kind", ["result", "hostile", "sparse"])
 def test_every_figure_of_a_comparison_is_drawn_in_every_style(kind, style, request):

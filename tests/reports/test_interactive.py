@@ -66,6 +66,7 @@ def test_numbers_that_json_has_not_are_refused():
         _ = part([float("nan")]).embedded
 
 
+@pytest.mark.long
 def test_the_library_is_only_where_it_is_needed(result, tmp_path, with_probe, parse):
     without = written(result, tmp_path).read_text(encoding="utf8")
     assert "echarts" not in without.casefold()

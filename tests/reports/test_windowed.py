@@ -117,6 +117,7 @@ def test_every_row_is_summed_copied_and_found(table: ka.Breakdown, opened: Any) 
     assert last in state["seen"]
 
 
+@pytest.mark.long
 def test_without_scripts_the_first_rows_stand_there_and_the_rest_are_counted(opened: Any) -> None:
     every = len(copied(unfolded(opened()))) - 1
     rows = opened(scripts=False).locator(f"#{VIEW} tbody tr")

@@ -130,7 +130,7 @@ def test_the_record_has_what_other_runs_have():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["pytorch", "cntk"])
+@pytest.mark.parametrize("framework", [pytest.param("pytorch", marks=pytest.mark.long), "cntk"])
 def test_what_it_records_is_a_run_like_any_other(packed, tmp_path, framework):
     """CNTK's interpreter is a Python 3.6."""
     environment = environments.resolve(framework, None)

@@ -110,6 +110,7 @@ def test_changes_of_jax(staged: str) -> None:
     assert [float(what) for name, what in changed["met"] if name == "values"][-1] == pytest.approx(changed["last"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_changes_of_tensorflow_and_keras(staged: str) -> None:
     """Alone shows the changes in Keras itself, and that losses are noted of `fit` and of functions."""

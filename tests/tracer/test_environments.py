@@ -264,6 +264,7 @@ def hashed(tiny, tmp_path, monkeypatch):
     return path, wheel
 
 
+@pytest.mark.long
 def test_a_file_of_another_hash_is_installed_only_if_asked_for(hashed):
     path, wheel = hashed
     with pytest.raises(ChildError, match=r"DO NOT MATCH THE HASHES.*--no-hashes takes files of other hashes"):
@@ -388,6 +389,7 @@ def test_without_openmpi_the_reason_says_what_to_install(tmp_path, monkeypatch):
         openmpi.provide(tmp_path / "openmpi", log)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="not a Debian-like system")
 def test_openmpi_without_the_systems_package_lists(tmp_path, monkeypatch):

@@ -670,6 +670,7 @@ def test_a_function_that_never_ran_is_named(tmp_path: Path) -> None:
 # --- bounds ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_oldest_parts_make_room(tmp_path: Path) -> None:
     """2500 clean steps of 290 bytes and ranges of the layers pass are more than 1 MB; what remains is whole and the newest."""
@@ -726,6 +727,7 @@ def _json_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_samples_of_long_passes(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     done = _profiled(folder, sys.executable, str(TOY), "700", options=("--steps", "500", "--warmup", "2"))

@@ -75,6 +75,7 @@ def test_fit(backend: str, python: str, tmp_path: Path) -> None:
     assert run.passes("clean")[0].report["odd_steps"].keys() <= odd
 
 
+@pytest.mark.long
 def test_predict(backend: str, python: str, tmp_path: Path) -> None:
     run = recorded(backend, tmp_path, python, str(SCRIPT), "predict")
     assert run.record["options"]["mode"] == "infer"

@@ -22,6 +22,7 @@ def profiled(pytorch_run: Callable[..., Run]) -> Run:
     return pytorch_run(SCRIPT, 8)
 
 
+@pytest.mark.long
 def test_the_closure_is_not_the_optimizers(profiled: Run) -> None:
     table = breakdown(profiled.trace(), "operator").table
     optimizers = set(table[table["phase"] == "optimizer"]["operator"])

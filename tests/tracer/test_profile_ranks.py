@@ -103,6 +103,7 @@ def test_which_ranks_are_recorded(rank, chosen, expected):
     assert ranks.wanted(rank, chosen) is expected
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_launcher_that_starts_us(launcher, tmp_path):
     """As srun and mpirun do it: each rank's own kernelscope writes into the job's folder; one that is not wanted just runs."""

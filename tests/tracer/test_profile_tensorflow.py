@@ -208,6 +208,7 @@ def _convolutions(run: Run) -> dict[str, set[str]]:
     return {str(kind): set(rows["layer"]) for kind, rows in kinds.groupby("kind", observed=True)}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_loop_in_a_function(tmp_path: Path) -> None:
     """The script's outputs are as without us; convolutions that were fused with what follows them are their own layers'."""
@@ -242,6 +243,7 @@ def test_fit(tmp_path: Path) -> None:
     assert found["convolution weight gradient"] == {"conv2d", "conv2d_1", "inner.conv2d_2"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_eager_loop(tmp_path: Path) -> None:
     done = _profiled(tmp_path / "run", _python(), str(SCRIPT), "eager")
@@ -252,6 +254,7 @@ def test_an_eager_loop(tmp_path: Path) -> None:
     assert found["convolution weight gradient"] == {"stem", *(f"block{b}.{c}" for b in (1, 2) for c in ("first", "second"))}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_functions_that_run_as_python_step_as_eager_loops_do(tmp_path: Path) -> None:
     """Alone shows steps of a tf.function that tf.config.run_functions_eagerly keeps from becoming a graph."""

@@ -130,6 +130,7 @@ def _runs(process):
         return False
 
 
+@pytest.mark.long
 def test_several_devices_from_start_to_end(tmp_path):
     """Passes, the rows of a breakdown, memory and settings of a run on two devices."""
     environment = environments.find("pytorch")

@@ -106,6 +106,7 @@ def test_records_hold_the_samples_and_are_read_as_the_files_are(run_in, mnist, f
     assert all(np.array_equal(image, images[number].ravel()) for number, (image, _) in enumerate(samples))
 
 
+@pytest.mark.long
 def test_what_loading_takes_of_a_step_is_a_row_of_the_breakdown(mnist, tmp_path):
     folder, _, _ = mnist
     out = tmp_path / "run"

@@ -16,7 +16,15 @@ NONE = (
     "input_pipeline.pb", "cut_in_line.csv",
 )  # fmt: skip
 SLOW = 700_000  # bytes, of captures that take long to read
+LARGEST = {".gz": 1_100_000, "": 3_000_000}  # bytes above which a capture shows nothing that smaller ones of its format do not
 NO_CORPUS = pytest.param(Path(), id="none", marks=pytest.mark.skip(reason="needs ../shared/corpus"))
+
+
+def marks_of(path: Path) -> list[pytest.MarkDecorator]:
+    """Return how a test on a capture is marked, by its size."""
+    size = path.stat().st_size
+    large = size > LARGEST.get(path.suffix, LARGEST[""])
+    return [*([pytest.mark.slow] if size > SLOW else []), *([pytest.mark.long] if large else [])]
 
 
 def captures() -> list[object]:
@@ -30,6 +38,6 @@ def captures() -> list[object]:
         content = path.read_bytes()
         if (digest := hashlib.sha256(content).digest()) not in seen:
             seen.add(digest)
-            marks = [pytest.mark.slow] if len(content) > SLOW else []
+            marks = marks_of(path)
             found.append(pytest.param(path, id=str(path.relative_to(CORPUS)), marks=marks))
     return found or [NO_CORPUS]

@@ -66,7 +66,11 @@ def test_an_attention_that_no_kernel_fuses():
 
 
 @pytest.mark.parametrize(
-    "path", sorted((PAIRS).glob("*/*.*")) if PAIRS.is_dir() else [], ids=lambda path: f"{path.parent.name}-{path.name}"
+    "path",
+    [
+        pytest.param(path, id=f"{path.parent.name}-{path.name}", marks=[pytest.mark.long] if path.name.startswith("a.") else [])
+        for path in (sorted(PAIRS.glob("*/*.*")) if PAIRS.is_dir() else [])
+    ],
 )
 def test_every_side_adds_up_and_saves_no_more_than_the_step(path: Path):
     result = advise(path)

@@ -136,8 +136,11 @@ def test_kernels_beyond_a_ceiling_are_counted():
 
 @pytest.mark.parametrize(
     "name",
-    ["kineto/*h100_timesformer*", "kineto/*1623143089861*", "kineto/*b200*", "kineto/*xdit*", "nsys/*h100_2gpu_1s_v1*",
-     "nsys/*2_7B_nvtx.sqlite", "nvprof/*189edf9a5e*", "nvprof/*basic_nvprof*", "nvprof/*tfcnn*"],
+    [
+        "kineto/*h100_timesformer*", "kineto/*1623143089861*", "kineto/*b200*", "nsys/*2_7B_nvtx.sqlite", "nvprof/*189edf9a5e*",
+        "nvprof/*basic_nvprof*", "nvprof/*tfcnn*",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("kineto/*xdit*", "nsys/*h100_2gpu_1s_v1*")),
+    ],
 )  # fmt: skip
 def test_captures_keep_their_sums(name):
     files = sorted(CORPUS.glob(name))

@@ -131,6 +131,7 @@ def test_rows_that_are_said_hold_the_truth():
     assert right >= said - 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_rows_that_are_said_hold_the_truth_in_19_of_20_cases():
     said, right = covered(range(100))

@@ -26,6 +26,7 @@ def _paths(pair):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pair", PAIRS)
 def test_parts_add_up_to_the_difference_of_the_captures(pair):
     paths = _paths(pair)

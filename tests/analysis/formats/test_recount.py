@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import kernelscope.analysis as ka
+from tests.analysis.accounting.corpus import marks_of
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared/corpus"
-SLOW = 500_000  # bytes; larger files are read in the slow tests
 FOLDERS = ("kineto", "nsys", "nvprof", "tf", "mxnet", "pairs", "ranks")
 KERNELS = ("kernel", "Kernel", "mtia_ccp_events", "hpu_op")
 NO_KERNELS = ("dma_request", "event_record", "event_wait")  # MTIA's, among its kernels
@@ -44,8 +44,7 @@ def captures(container):
     found = [path for path in files if is_database(path) == (container == "database") and is_read(path, container)]
     if not found:
         return [pytest.param(None, marks=pytest.mark.skip(reason="needs ../shared/corpus"))]
-    slow = {path: [pytest.mark.slow] if path.stat().st_size > SLOW else [] for path in found}
-    return [pytest.param(path, id=str(path.relative_to(CORPUS))[-70:], marks=marks) for path, marks in slow.items()]
+    return [pytest.param(path, id=str(path.relative_to(CORPUS))[-70:], marks=marks_of(path)) for path in found]
 
 
 def events_of(path):

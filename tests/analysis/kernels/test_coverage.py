@@ -12,10 +12,10 @@ import pytest
 
 from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.kernels import names as kernel_names
+from tests.analysis.accounting.corpus import marks_of
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
-SLOW = 700_000  # bytes of gzip whose JSON takes long to read
 UNITS = {"s": Decimal(10**9), "ms": Decimal(10**6), "us": Decimal(10**3), "ns": Decimal(1)}
 
 
@@ -105,8 +105,7 @@ FILES = (
 
 
 def marked(read, path):
-    slow = [pytest.mark.slow] if read is kineto_kernels and path.stat().st_size > SLOW else []
-    return pytest.param(read, path, id=path.name, marks=slow)
+    return pytest.param(read, path, id=path.name, marks=marks_of(path) if read is kineto_kernels else [])
 
 
 @pytest.mark.skipif(not FILES, reason="needs ../shared/corpus")

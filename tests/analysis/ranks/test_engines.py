@@ -45,6 +45,7 @@ def cluster():
     os.environ.update(before)
 
 
+@pytest.mark.long
 def test_any_engine_and_order_gives_the_same_bytes(cluster, tmp_path):
     paths = sorted(corpus("ranks/megatron_tp8").glob("*.json.gz"))
     alone = said(paths, workers=1)

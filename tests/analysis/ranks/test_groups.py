@@ -102,6 +102,7 @@ def test_a_group_whose_transfers_take_longer_is_named(captures, tmp_path, slow):
     assert ("Transfers take longer than in like groups between ranks 4, 5" in answer(result)) is (slow is not None)
 
 
+@pytest.mark.long
 def test_clocks_of_groups_come_together_by_the_ranks_they_share(captures, tmp_path):
     plain = job(written(tmp_path, captures, crossed), workers=2)
     shifted = job(written(tmp_path, captures, crossed, SHIFTS_US), workers=2)

@@ -66,6 +66,7 @@ def written(tmp_path, result, explained, shi):
     return tmp_path
 
 
+@pytest.mark.long
 def test_nothing_serious_is_found_on_any_page(written, browse):
     script = axe()
     frames = []

@@ -16,7 +16,7 @@ def run(*arguments, timeout):
 
 
 def test_some_damaged_captures(tmp_path):
-    run("--cases", "300", "--small", "--seed", "1", "--seconds", "300", timeout=400)
+    run("--cases", "150", "--small", "--seed", "1", "--seconds", "300", timeout=400)
 
 
 @pytest.mark.slow
@@ -25,6 +25,7 @@ def test_some_seconds_of_damaged_captures():
     run("--seconds", "6", "--seed", "2", timeout=400)
 
 
+@pytest.mark.long
 def test_a_reader_that_fails_is_seen(tmp_path):
     """The fuzzer finds and keeps what an exception comes out of, even where a limit or a signal ends it."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -48,6 +48,7 @@ def pair(request):
     return _known()[request.param], said
 
 
+@pytest.mark.long
 def test_steps_are_as_long_as_is_known(pair):
     known, said = pair
     assert judging.step_ratios(known, said) == pytest.approx([1.0, 1.0], abs=judging.STEPS_WITHIN)

@@ -121,6 +121,7 @@ def test_sides_of_one_framework_are_compared_under_their_labels(tmp_path):
     assert {"tanh1", "tanh4", "conv1"} <= layers
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),

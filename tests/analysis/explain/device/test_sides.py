@@ -40,6 +40,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", CHANGES)
 def test_turned_round_all_has_the_other_sign(change):
     a, b = recording(training()), recording(CHANGES[change])

@@ -257,6 +257,7 @@ def test_two_recordings_of_one_program_differ_by_nothing(seed, steps):
     assert said["abstained"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [1, 8])
 @pytest.mark.parametrize(("kernels", "host"), [(1.018, 1.0), (1.0, 1.08), (0.985, 1.08), (1.015, 0.93), (1.0, 1.09)])
 def test_a_little_slower_in_all_is_noise(kernels, host, steps):

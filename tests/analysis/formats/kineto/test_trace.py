@@ -13,6 +13,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.kineto import trace as kineto
 from kernelscope.analysis.trace import TABLES
+from tests.analysis.accounting.corpus import marks_of
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -24,7 +25,6 @@ OTHERS = {
     "facebookresearch__HolisticTraceAnalysis__execution_trace_benchmark_simple_add_et.json.gz",
     "mlcommons__chakra__json_trace.tar.gz",
 }
-SLOW = 500_000  # files larger than this are read in the slow tests
 
 KERNELS = ("kernel", "Kernel")
 COPIES = ("gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
@@ -46,7 +46,7 @@ def corpus_file(part):
 
 
 def marked(paths):
-    return [pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.stat().st_size > SLOW else []) for p in paths]
+    return [pytest.param(p, id=p.name, marks=marks_of(p)) for p in paths]
 
 
 def plain(path):
