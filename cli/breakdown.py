@@ -26,7 +26,7 @@ from kernelscope.tracer.outside.errors import UsageError
 
 ALL = "all"  # rows
 COARSE = ("layer", "range")  # what is shown of a recording that knows it; else kernels
-MARKED = "marked"  # steps that the profiler marks; without any, the whole
+MARKED = "marked"  # steps that the profiler marks, or the program by ranges named like steps; without any, the whole
 BY = ("layer", "kernel", "layer-kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
 
 
@@ -56,7 +56,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--columns", metavar="NAME,...", help="these columns, by their names in JSON, instead of those that fit (all: every one)"
     )
-    steps_options.configure(parser, default=MARKED, device="all together")
+    steps_options.configure(
+        parser, default=MARKED, explained=", those that the profiler or ranges named like steps mark", device="all together"
+    )
     parser.add_argument(
         "--inclusive", action="store_true", help="of layers and ranges: each row holds what is inside of it, so rows overlap"
     )
@@ -68,7 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
     path = archives.folder(Path(arguments.path))
     if (arguments.steps, arguments.device, arguments.window, arguments.range) != (MARKED, None, None, None):
-        return _of_steps(path, arguments)
+        trace = analysis.read(path)
+        about(trace)
+        return _of_steps(trace, arguments)
     kind = kind_of(path)
     if arguments.inclusive:
         with analysis.reading(path) as trace:
@@ -76,21 +80,37 @@ def run(arguments: argparse.Namespace) -> int:
             _write(_inclusive(trace, arguments.by), arguments)
         return 0
     if kind is Kind.IMPORT:
-        capture = imported.Imported(path)
-        about_info(capture.record.get("info", {}))
-        by = arguments.by or finest({by: capture.breakdown(by) for by in COARSE})
-        result = capture.breakdown(by)
-        _hint(result["window"])
-        _write(result, arguments)
-        return 0
+        return _of_import(path, arguments)
     with analysis.reading(path) as trace:
-        found = _broken_down(trace, arguments.by)
+        named = kind is Kind.CAPTURE and steps.named_by_program(trace) is not None
+        found = None if named else _broken_down(trace, arguments.by)
     about(trace)
+    if found is None:
+        return _of_named(trace, arguments)
     _hint(found.window)
     _hint_of_devices(trace)
     first = recording_cost(analysis.Run(path), found) if kind is Kind.RUN else None
     _write(found.as_dict(), arguments, first)
     return 0
+
+
+def _of_import(path: Path, arguments: argparse.Namespace) -> int:
+    """Print the breakdown that an import stored; of the program's own steps, where it marks some and the profiler none."""
+    capture = imported.Imported(path)
+    about_info(capture.record.get("info", {}))
+    by = arguments.by or finest({by: capture.breakdown(by) for by in COARSE})
+    result = capture.breakdown(by)
+    if result["window"] == "capture" and steps.named_by_program(trace := capture.trace()) is not None:
+        return _of_named(trace, arguments)
+    _hint(result["window"])
+    _write(result, arguments)
+    return 0
+
+
+def _of_named(trace: Trace, arguments: argparse.Namespace) -> int:
+    """Print the breakdown of the steps that the program marks by ranges named like steps."""
+    arguments.steps = "auto"
+    return _of_steps(trace, arguments)
 
 
 def _broken_down(trace: Trace, by: str | None) -> Breakdown:
@@ -160,10 +180,8 @@ def _hint(window: str) -> None:
         print(f"kernelscope: the capture marks no steps and is taken as a whole; {more}", file=sys.stderr)
 
 
-def _of_steps(path: Path, arguments: argparse.Namespace) -> int:
+def _of_steps(trace: Trace, arguments: argparse.Namespace) -> int:
     """Print the breakdown of the steps, of the device and of the time that were asked for."""
-    trace = analysis.read(path)
-    about(trace)
     if arguments.steps == MARKED:
         arguments.steps = "auto" if len(trace.steps) else "whole"
     request = steps_options.request(arguments)

@@ -21,8 +21,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
 __all__ = [
-    "DetectedSteps", "Request", "applied", "beside_marked", "candidates", "find", "first_work", "inside", "of_device", "parse",
-    "windowed",
+    "DetectedSteps", "Request", "applied", "beside_marked", "candidates", "find", "first_work", "inside", "named_by_program",
+    "of_device", "parse", "windowed",
 ]  # fmt: skip
 
 _SEVERAL = 1.8  # times as many steps
@@ -126,6 +126,14 @@ def _why_not(trace: Trace, work: StreamWork, request: Request) -> str:
 def find(trace: Trace, request: Request | None = None) -> DetectedSteps | None:
     """Return a capture's steps; None where there are none, or the whole was asked for."""
     return next(iter(candidates(trace, request)), None)
+
+
+def named_by_program(trace: Trace) -> DetectedSteps | None:
+    """Return the steps that the program marks by ranges named like steps; None where nothing is, or where others are the steps."""
+    if len(trace.steps) or not any(ranges.is_named(str(text)) for text in trace.ranges["name"].cat.categories):
+        return None
+    found = find(trace)
+    return found if found is not None and found.method == "range" and ranges.is_named(found.source) else None
 
 
 def windowed(trace: Trace, request: Request | None) -> Trace:
