@@ -129,7 +129,7 @@ def find(trace: Trace, request: Request | None = None) -> DetectedSteps | None:
 
 
 def named_by_program(trace: Trace) -> DetectedSteps | None:
-    """Return the steps that the program marks by ranges named like steps; None where nothing is, or where others are the steps."""
+    """Return the steps that the program marks by ranges named like steps; None where nothing is, or others are the steps."""
     if len(trace.steps) or not any(ranges.is_named(str(text)) for text in trace.ranges["name"].cat.categories):
         return None
     found = find(trace)
