@@ -59,6 +59,7 @@ def _layers(runs: list[Any], names: list[str], by: str) -> tuple[list[dict[str, 
         plain = found.rows.astype(object).where(found.rows.notna(), None)
         rows += [{"run": name, **{str(key): value for key, value in row.items()}} for row in plain.to_dict("records")]
         notes.append(f"{name}: {of_samples(found.facts)}")
+        notes += energy_report.not_resolved(name, int(found.rows["reason"].notna().sum()), len(found.rows) - 1)
     if by == "layer":
         notes.append(REPLAY)
     return rows, notes

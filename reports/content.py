@@ -28,6 +28,13 @@ _NAMED = 4  # sides that one sentence can hold beside the fastest
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
 CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons have not
 
+HOST_READING = (  # rows of the host, of whatever table
+    ("(host: …)", "no kernel ran; what the host was doing, the innermost of these"),
+    ("(host: in operators)", "in an operator of the framework: dispatch, checks, allocation"),
+    ("(host: in layers)", "in a layer's own Python code"),
+    ("(host: in phases)", "in the forward, backward or optimizer call, and in no layer and no operator"),
+    ("(host: in ranges)", "in a range of the program (NVTX, record_function), and in none of the above"),
+)
 READING = (
     (
         "step time",
@@ -62,7 +69,7 @@ READING = (
     ("(synchronisation)", "the host waits for results"),
     ("(communication)", "several devices exchange what they computed, such as gradients"),
     ("(unattributed)", "no evidence says which layer this was for; shown so that nothing is lost"),
-    ("(host: …)", "no kernel ran; what the host was doing"),
+    *HOST_READING,
     (units.UNKNOWN, "not known, or not there: never zero"),
 )
 

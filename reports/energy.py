@@ -42,3 +42,11 @@ def of_samples(facts: Mapping[str, Any]) -> str:
         f"{facts['samples']} power samples, each the mean of {averaged} ms; samples and counter agree to"
         f" {abs(facts['gain'] - 1):.1%}; rows add up to the step's energy exactly"
     )
+
+
+def not_resolved(name: str, refused: int, rows: int) -> list[str]:
+    """Return how to learn of rows that power samples do not resolve; empty where they resolve all."""
+    if not refused:
+        return []
+    more = "another --batch makes steps of another length, so that samples fall on other places of them"
+    return [f"{name}: {refused} of {rows} rows are not resolved; {more}; replays do not rest on samples"]

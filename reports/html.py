@@ -146,7 +146,7 @@ def _explanation(result: Mapping[str, Any]) -> dict[str, Any]:
         "work": " \u00b7 ".join([*known, *explanation.recordings(result)]),
         "explanations": _explained([result]),
         "kernelscope": importlib.metadata.version("kernelscope"),
-        "reading": content.EXPLAINED_READING,
+        "reading": content.EXPLAINED_READING + content.HOST_READING,
     }
 
 

@@ -19,8 +19,9 @@ Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
 
 NOT_RESOLVED = "(not resolved)"
-_WIDE = "known to"  # how the reason begins of rows that have an upper bound at least
+_WIDE = "uncertain by"  # how the reason begins of rows that have an upper bound at least
 FEWEST_WINDOWS = 3
+_TELLING = 3.0  # times what a row has at the step's mean power: up to there its upper bound is told
 FEWEST_SAMPLES = 50
 LARGEST_DISAGREEMENT = (
     0.10  # between samples and counter, or between the steps of the kernels pass and of the energy pass, halved
@@ -185,6 +186,8 @@ def _rows(profile: Profile, fits: list[Fit], step_ns: float, step_uj: int, idle_
     left = {"time_ns": int(rows["time_ns"][refused].sum()), "energy_uj": int(energy[refused].sum())}
     rows.loc[refused, ["energy_uj", "low_uj", "power_w"]] = pd.NA
     rows.loc[refused & ~rows["reason"].str.startswith(_WIDE).fillna(False).to_numpy(bool), "high_uj"] = pd.NA
+    beyond = rows["high_uj"].astype("float64") > _TELLING * share * step_uj  # a bound that tells nothing
+    rows.loc[refused & beyond.fillna(False).to_numpy(bool), "high_uj"] = pd.NA
     rest = {**dict.fromkeys(profile.classes.columns, NOT_RESOLVED), **left}
     return pd.concat([rows, pd.DataFrame([rest])], ignore_index=True).astype({"energy_uj": "Int64", "time_ns": "int64"})
 
@@ -198,5 +201,5 @@ def _refusal(slack: float, energy: int, low: float, high: float, seen: bool, ski
     if skipped:
         return "samples fall on the same few phases of the step (aliasing)"
     if high - low > energy:
-        return f"{_WIDE} {(high - low) / 2e6:.3g} J only"
+        return f"{_WIDE} {(high - low) / 2e6:.3g} J"
     return None
