@@ -19,7 +19,8 @@ from kernelscope.analysis.trace import Trace, intervals
 Int = npt.NDArray[np.int64]
 _TO = ">"  # in the name of what two ranks share: 0>1
 _PROBLEM = r"^(?P<elements>\d+) (?P<way>to|from) rank (?P<peer>\d+)$"
-_OPERATORS = {"c10d::send": "to", "c10d::recv_": "from"}
+_SEND = "c10d::send"
+_OPERATORS = {_SEND: "to", "c10d::recv_": "from"}
 _PEER = 2  # which argument
 
 
@@ -43,10 +44,33 @@ def between(trace: Trace, rows: pd.DataFrame, rank: int | None) -> pd.DataFrame:
 
 
 def from_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return ranges of gloo from the begin of the operators that send and receive: gloo writes its own once the data is sent."""
+    """Return ranges of gloo from the begin of the operators that send and receive: gloo writes its own once the data is sent.
+
+    A send that does not wait ends with its operator. Gloo's range goes on until the program asks whether it is done, which
+    pipelines do at the end of a step.
+    """
     operators, row = _around(trace, rows)
-    begun = operators["start_ns"].to_numpy(np.int64)
-    return rows.assign(start_ns=np.where(row >= 0, begun[row], rows["start_ns"])) if len(operators) else rows
+    if operators.empty:
+        return rows
+    begun, over = (operators[name].to_numpy(np.int64)[row] for name in ("start_ns", "end_ns"))
+    start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    sends = (row >= 0) & (operators["name"] == _SEND).to_numpy(bool)[row]
+    apart = sends & (_next_operator(trace, rows, over) < end)
+    return rows.assign(start_ns=np.where(row >= 0, begun, start), end_ns=np.where(apart, over, end))
+
+
+def _next_operator(trace: Trace, rows: pd.DataFrame, after: Int) -> Int:
+    """Return when the thread of each row begins its next operator from a time on; the largest time where it begins none."""
+    thread, begun, _ = intervals.spans(trace.operators)
+    order = np.lexsort((begun, thread))
+    thread, begun = thread[order], begun[order]
+    mine = intervals.spans(rows)[0]
+    result = np.full(len(rows), np.iinfo(np.int64).max)
+    for one in np.unique(mine):
+        chosen, times = mine == one, begun[thread == one]
+        place = np.searchsorted(times, after[chosen], side="left")
+        result[chosen] = np.append(times, np.iinfo(np.int64).max)[place]
+    return result
 
 
 def _around(trace: Trace, rows: pd.DataFrame) -> tuple[pd.DataFrame, Int]:

@@ -10,6 +10,7 @@ from kernelscope.analysis.ranks.clocks import Clocks, by_messages
 from kernelscope.analysis.ranks.inherited import Waits, charged
 from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.ranks.parts import JOB_PARTS
+from kernelscope.analysis.ranks.recording import read
 from kernelscope.reports.ranks import answer, notes
 from tests.analysis.ranks.test_groups import talks
 from tests.places import ROOT, corpus
@@ -132,3 +133,41 @@ def test_kernels_that_tell_their_peer_are_messages(tmp_path):
     assert (row["operation"], row["bytes"], row["members"], row["count"]) == ("send and receive", 2000, 2, 84)
     assert row["wait_ns"] == pytest.approx(waited.sum(), abs=200)
     assert (result["messages"], result["unmatched"]) == (84, 0)
+
+
+# --- stages that hold two chunks each, and send without waiting ---------------------------------------------------------------
+
+
+def interleaved(fault):
+    return [DATA / f"inter_{fault}_rank{rank}.json.gz" for rank in range(2)]
+
+
+def test_the_slow_chunk_of_an_interleaved_pipeline_is_named_with_its_size():
+    """It sleeps 4 ms before each of 4 micro-batches; sends go on until the step ends, where the rank waits for them."""
+    result = job(interleaved("slow"))
+    assert result["messages"] == result["matched"] == 72  # 4 micro-batches there and back over 3 borders, in 3 steps
+    assert "Rank 1 makes the others wait most" in answer(result)
+    first = result["blame"][0]
+    assert (first["rank"], first["name"]) == (1, "planted")
+    assert first["ns"] == pytest.approx(16_000_000, rel=0.2)  # other lateness at the same messages is in it
+    assert all(sum(row[part] for part in JOB_PARTS) == row["step_ns"] for row in result["ranks"])
+
+
+def test_chunks_that_are_alike_are_not_blamed():
+    result = job(interleaved("plain"))
+    assert "No rank works longer than the others" in answer(result)
+    assert abs(result["what_if"]["error"]) < 0.05  # played again unchanged
+
+
+@pytest.mark.parametrize("fault", ["plain", "slow"])
+def test_a_send_that_does_not_wait_lasts_as_long_as_its_operator(fault):
+    """By the events themselves: gloo's ranges of sends last until the program asks for them, its operators return at once."""
+    for path in interleaved(fault):
+        events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        took = {name: sum(event["dur"] for event in events if event.get("name") == name) for name in ("gloo:send", "c10d::send")}
+        assert took["gloo:send"] > 20 * took["c10d::send"]
+        [one] = read(path)
+        rank = int(one.rank)
+        sends = one.collectives[one.collectives["group"].astype("string").str.startswith(f"{rank}>").to_numpy(bool)]
+        assert len(sends) == 36
+        assert int((sends["end_ns"] - sends["start_ns"]).sum()) == pytest.approx(took["c10d::send"] * 1000, abs=36_000)
