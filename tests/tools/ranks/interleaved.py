@@ -1,4 +1,4 @@
-"""Record the captures of tests/data/ranks whose ranks hold two chunks of the model each, alike or with a slow chunk: two ranks of gloo.
+"""Record the captures of tests/data/ranks whose two ranks hold two chunks of the model each: gloo, alike or with a slow chunk.
 
     python tests/tools/ranks/interleaved.py RANK 2 [slow]      # by PyTorch's python, once for each rank, at the same time
 
