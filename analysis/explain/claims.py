@@ -15,7 +15,7 @@ from kernelscope.analysis.explain.model import INSTRUMENTATION, Account, Case, S
 SMALLEST_SHARE = 0.02  # of the wall difference: less is no cause that anybody would act on
 SMALLEST_GUESS = 0.25  # of it, for what is only plausible, where each side was recorded once
 WHOLE = 0.01  # of the wall difference: what is closer to it explains all of it
-LEAST_REST = 0.3  # of the step of A: a smaller rest does not tell how all else moves
+LEAST_REST = 0.3  # of the step of either side: a smaller rest does not tell how all else moves
 LEADING = ("different devices",)  # said first, whatever their size: all else depends on them
 _PLAUSIBLE = 2  # precedence of what is left over (see Suspicion)
 LISTED_ROWS = 40  # of a finding, the largest first: the others are in the account
@@ -138,12 +138,19 @@ def _moves_with_all(finding: Finding, account: Account) -> bool:
     granted = pd.Series(finding.granted).abs().reindex(rows.index).fillna(0.0)
     mine = ((granted > 0) & (granted >= rows["delta_ns"].abs() / 2)).to_numpy(bool)  # others are its rows by a small part only
     rest = rows[~mine & (rows["a_ns"] > 0).to_numpy() & (rows["b_ns"] > 0).to_numpy()]
-    (a_ns, b_ns), (rest_a, rest_b) = (table[["a_ns", "b_ns"]].sum() for table in (rows[mine], rest))
-    if rest_a <= LEAST_REST * rows["a_ns"].sum():
+    both = ["a_ns", "b_ns"]
+    own, others = rows.loc[mine, both].sum(), rest[both].sum()
+    if (others <= LEAST_REST * rows[both].sum()).any():
         return False
-    own = int(b_ns - a_ns)
-    beyond = own - a_ns * (rest_b / rest_a - 1)
-    return bool(beyond * own <= 0 or abs(beyond) < account.floor * max(a_ns, b_ns))
+    ways = (both, both[::-1])  # whichever side comes first
+    return all(_moves_alike(own[one], own[other], others[other] / others[one], account.floor) for one, other in ways)
+
+
+def _moves_alike(from_ns: float, to_ns: float, factor: float, floor: float) -> bool:
+    """Return whether rows change by no more than a factor tells."""
+    change = to_ns - from_ns
+    beyond = change - from_ns * (factor - 1)
+    return bool(beyond * change <= 0 or abs(beyond) < floor * max(from_ns, to_ns))
 
 
 def as_dict(finding: Finding, account: Account) -> dict[str, Any]:

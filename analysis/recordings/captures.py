@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kernelscope.analysis import secrets
 from kernelscope.analysis.attribution import device_steps, launches
+from kernelscope.analysis.attribution.steps import markers
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, detect, format_named
@@ -103,4 +104,5 @@ def finish(trace: Trace) -> None:
     launches.relate(trace)
     names.fill(trace.kernels)
     device_steps.relate(trace)
+    markers.set_aside_first(trace)
     trace.check()

@@ -19,6 +19,8 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.frameworks import Clock, Context, device, placed_ranges
 from kernelscope.analysis.attribution.host_lines import timeline
 from kernelscope.analysis.attribution.lines import statements
+from kernelscope.analysis.attribution.steps import markers
+from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
@@ -27,7 +29,7 @@ from kernelscope.analysis.trace.records import check_schema, read_object, read_t
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 20  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 21  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,8 @@ class Run:
         )  # fmt: skip
         device_steps.assign(trace)
         trace.diagnostics["steps with other kernels than most"] = _unlike_steps(trace.kernels, data.measured)
+        if critical_device(trace) is not None:
+            markers.set_aside_first(trace)
         self._add_lines(trace)
         return trace
 

@@ -30,6 +30,10 @@ _ATTEND = {
     "jax": "jax.nn.dot_product_attention(q, k, v, implementation='cudnn')",
     "": "use a fused attention kernel (FlashAttention, cuDNN)",
 }
+_MATH = (
+    "scaled_dot_product_attention is called, and computes by its math backend: give it 16-bit types, and is_causal=True in place "
+    "of a mask; torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around it says what forbids a fused kernel"
+)
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/tutorials/intermediate/scaled_dot_product_attention_tutorial.html",
     "": "https://arxiv.org/abs/2205.14135",
@@ -93,11 +97,16 @@ def _attention(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
                 f"{words.count(len(table) / steps)} times {subject.per}, between two products: {words.share(subject, whole)} in "
                 f"{words.kernels(names)}."
             ],
-            words.text(subject, _ATTEND),
+            _MATH if _by_math(subject) else words.text(subject, _ATTEND),
             words.text(subject, _LINKS),
             words.ids(rows),
         )
     ]
+
+
+def _by_math(subject: Subject) -> bool:
+    """Return whether PyTorch's attention operator computes by products and a softmax."""
+    return bool(subject.trace.operators["name"].isin(["aten::_scaled_dot_product_attention_math"]).any())
 
 
 RULES: tuple[Rule, ...] = (memory_traffic,)

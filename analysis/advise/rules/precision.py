@@ -14,6 +14,7 @@ from kernelscope.analysis.kernels.lookup import look
 
 _REACHED = 0.4  # of the time, at least, that remains on tensor cores: kernels reach a part of their peak
 _HALF = 0.5  # of the time of kernels that move memory, in types of half the size
+_MIXES = 0.1  # times what is in 32-bit types: a program with so much in 16-bit ones asks for both
 _WHOLE = 16  # bytes that a thread loads at once, where sizes allow it
 _BYTES = {"f16": 2, "bf16": 2, "f32": 4, "tf32": 4}
 _ALIGNED = r"align[abc]?(\d+)"  # how many elements CUTLASS's and cuBLAS's kernels load at once, as their names tell
@@ -30,11 +31,16 @@ _DOUBLE = {
     "": "create data and parameters as float32; numpy's default is float64",
 }
 _TF32 = {
-    "pytorch": "torch.set_float32_matmul_precision('high') (and torch.backends.cudnn.allow_tf32 = True)",
+    "pytorch": "torch.set_float32_matmul_precision('high')",
     "tensorflow": "tf.config.experimental.enable_tensor_float_32_execution(True), which is the default",
     "tensorflow 1": "compute in float16: TensorFlow 1 has no TF32 but in NVIDIA's own builds",
     "jax": "jax.config.update('jax_default_matmul_precision', 'tensorfloat32')",
     "": "allow TF32 (NVIDIA_TF32_OVERRIDE=1), or compute in float16 or bfloat16",
+}
+_CUDNN = ("convolutions", "recurrent layers")  # for which PyTorch has a setting of its own
+_TF32_OF_CUDNN = {"pytorch": "torch.backends.cudnn.allow_tf32 = True, which is the default"}
+_SIZED = {
+    "": "pad the sizes of these products to multiples of 4: kernels on the tensor cores load 16 bytes at once",
 }
 _OTHERS = {
     "pytorch": "torch.backends.cudnn.benchmark = True lets cuDNN try other algorithms; channels that are multiples of 8 and "
@@ -85,31 +91,42 @@ def double(subject: Subject) -> list[Advice]:
 
 
 def tf32(subject: Subject) -> list[Advice]:
-    """Products and convolutions in float32 run beside the device's tensor cores."""
+    """Products, or convolutions, in float32 run beside the device's tensor cores: each has a setting of its own."""
     sheet = datasheets.lookup(subject.hardware) if not subject.on_host else None
     fast, slow = (sheet.flops("tf32"), sheet.flops("f32", False)) if sheet else (None, None)
     if not fast or not slow or fast <= slow:
         return []
-    rows = _main(subject, "f32")
-    rows = _without(rows, True)  # float32 that is composed of several products in TF32
+    return [_tf32(subject, name, fast / slow) for name in MAIN_NAMES]
+
+
+def _tf32(subject: Subject, name: str, faster: float) -> Advice:
+    """Return the advice on one of MAIN_NAMES. faster: the peak rate in TF32, times that in float32."""
+    mine = {dtype: _of(_main(subject, dtype), name) for dtype in ("f32", "tf32")}
+    rows = _without(mine["f32"], True)  # float32 that is composed of several products in TF32
     ns = words.time_of(rows)
-    allowed = words.time_of(_main(subject, "tf32")) > 0
-    return [
-        Advice(
-            "tensor cores",
-            f"products and convolutions in float32 do not use the tensor cores{', although TF32 is on' if allowed else ''}",
-            ns * (1 - max(slow / fast, _REACHED)),
-            f"TF32 has {fast / slow:.0f} times the peak rate on this device; at least 40% of the time is taken to remain",
-            [
-                f"In float32 without tensor cores: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.",
-                *words.where(rows, "layer"),
-            ],
-            words.text(subject, _OTHERS if allowed else _TF32),
-            words.text(subject, _LINKS),
-            words.ids(rows),
-            modelled=True,
-        )
-    ]
+    stated = subject.setting("matmul_precision") == "highest" and name not in _CUDNN
+    allowed = words.time_of(mine["tf32"]) > 0 and not stated
+    off = {**_TF32, **_TF32_OF_CUDNN} if name in _CUDNN else _TF32
+    remedies = off if not allowed else _OTHERS if name == "convolutions" else _SIZED
+    return Advice(
+        "tensor cores",
+        f"{name} in float32 do not use the tensor cores{', although TF32 is on' if allowed else ''}",
+        ns * (1 - max(1 / faster, _REACHED)),
+        f"TF32 has {faster:.0f} times the peak rate on this device; at least 40% of the time is taken to remain",
+        [
+            f"In float32 without tensor cores: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.",
+            *words.where(rows, "layer"),
+        ],
+        words.text(subject, remedies),
+        words.text(subject, _LINKS),
+        words.ids(rows),
+        modelled=True,
+    )
+
+
+def _of(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the rows of one of MAIN_NAMES."""
+    return rows[rows["kind"].isin(list(MAIN_NAMES[name])).to_numpy(bool)]
 
 
 def mixed(subject: Subject) -> list[Advice]:
@@ -129,8 +146,8 @@ def mixed(subject: Subject) -> list[Advice]:
     saves += words.time_of(small) * _HALF
     chosen = pd.concat([*rows, small])
     main_ns = sum(words.time_of(one) for one in rows)
-    if sum(words.time_of(_main(subject, dtype)) for dtype in ("f16", "bf16")) > main_ns:
-        return []  # the program computes so; what it keeps in float32 it keeps on purpose
+    if sum(words.time_of(_main(subject, dtype)) for dtype in ("f16", "bf16")) > _MIXES * main_ns:
+        return []  # the program computes so; what it keeps in float32 it keeps on purpose, or its operators do
     return [
         Advice(
             "mixed precision",

@@ -201,6 +201,8 @@ def _last(tables: dict[str, pd.DataFrame]) -> int:
 def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
     """Return the trace with these steps, and its device work assigned to them; without steps for None."""
     table = trace.steps.iloc[:0] if steps is None else steps.table
+    if steps is not None and steps.method == "profiler" and len(trace.steps):  # those set aside have device work of their own
+        table = trace.steps.assign(warmup=~trace.steps["step"].isin(steps.table["step"]))
     result = replace(trace, steps=table, **{name: getattr(trace, name).copy() for name in device_steps.DEVICE_TABLES})
     if steps is None:
         device_steps.assign(result)

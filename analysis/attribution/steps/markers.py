@@ -16,17 +16,40 @@ _EARLIER, _LONGER, _LEAST = 0.2, 1.5, 3
 _ONE_STEP = {"tensorflow-timeline": "one session.run"}
 
 
+_LOOKED = "first steps"  # in a Trace's info: which of them were set aside
+
+
+def set_aside_first(trace: Trace) -> None:
+    """Mark the first steps that the profiler names as warm-up, in place, where they are not like the others.
+
+    A few may take many times as long as most, and the first may be longer by what was launched before it. Every table, and what
+    every command calls a step, is without them.
+    """
+    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
+    slow = _unlike(trace, steps)
+    trace.info[_LOOKED] = slow
+    if slow:
+        trace.steps = trace.steps.assign(warmup=trace.steps["warmup"] | trace.steps.index.isin(steps.index[:slow]))
+
+
 def find(trace: Trace) -> DetectedSteps | None:
     """Return the steps that the capture names; None where it names none that are measured."""
     source = trace.info.get("source") or {}
-    steps = trace.steps[~trace.steps["warmup"]]
+    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
-        steps = steps.sort_values("start_ns")
-        slow = _slow_start(steps) or _behind_earlier_work(trace, steps)
+        slow = _unlike(trace, steps)
         tool, warmup = str(source.get("tool") or "the profiler"), int(trace.steps["warmup"].sum()) + slow
         return DetectedSteps("profiler", tool, steps.iloc[slow:], 1.0, "high", warmup)
     what = _ONE_STEP.get(str(source.get("format")))
     return None if what is None else _one(trace, what)
+
+
+def _unlike(trace: Trace, steps: pd.DataFrame) -> int:
+    """Return how many of the first of these steps, in order, are not like the others; 0 where they were set aside already."""
+    if steps.empty or _LOOKED in trace.info:
+        return 0
+    slow = _slow_start(steps)
+    return slow + _behind_earlier_work(trace, steps.iloc[slow:])
 
 
 def _slow_start(steps: pd.DataFrame) -> int:
@@ -47,7 +70,8 @@ def _behind_earlier_work(trace: Trace, steps: pd.DataFrame) -> int:
         return 0
     kernels = trace.kernels
     earlier = kernels["launch_ns"].isna() | (kernels["launch_ns"] < start)  # the recording may have begun after the launch
-    inside = kernels["step"].isna() & kernels["start_ns"].between(start, end - 1)
+    others = (kernels["step"] != int(steps["step"].iloc[0])).fillna(True)
+    inside = others & kernels["start_ns"].between(start, end - 1)
     mine = kernels[(earlier & inside).fillna(False).to_numpy(bool)]
     lasted = (mine["end_ns"] - mine["start_ns"]).groupby(mine["device"], observed=True).sum()
     return int(len(lasted) > 0 and float(lasted.max()) > _EARLIER * (end - start))

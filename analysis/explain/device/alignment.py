@@ -24,6 +24,7 @@ from kernelscope.analysis.explain.device.side import DeviceSide
 _MOST = 4000  # kernels of a step that are aligned: the table has as many rows and columns
 # likeness of kernels of one name, of one short name, of one kind and problem, of one kind
 _SAME, _SHORT, _PROBLEM, _KIND, _UNLIKE = 1.0, 0.9, 0.8, 0.6, 0.0
+_IN_PARTS = "attention"  # kernels of this kind come in groups, which do one thing together
 _LARGEST = 60  # kernels of one stretch: longer ones are other work, and not a replacement
 
 
@@ -91,15 +92,31 @@ def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[pd.DataFrame,
     mine: list[int] = []
     other: list[int] = []
     main = a["kind"].isin(MAIN).to_numpy(bool)
+    found: list[tuple[list[int], list[int]]] = []
     for left, right in sequences.best([sequences.Move(1, 1, alike)], *gaps):
         if len(left) and len(right) and (alike[left[0], right[0]] >= _SHORT or main[left[0]]):
-            yield a.iloc[mine], b.iloc[other]
-            yield a.iloc[list(left)], b.iloc[list(right)]
+            found += [(mine, other), ([*left], [*right])]
             mine, other = [], []
         else:
             mine += left
             other += right
-    yield a.iloc[mine], b.iloc[other]
+    found.append((mine, other))
+    for place in range(1, len(found), 2):
+        for side, kinds in ((0, a["kind"]), (1, b["kind"])):
+            before, aligned, after = (found[place + step][side] for step in (-1, 0, 1))
+            _take_neighbours(before, aligned, after, kinds.to_numpy(dtype=object))
+    for mine, other in found:
+        yield a.iloc[mine], b.iloc[other]
+
+
+def _take_neighbours(before: list[int], aligned: list[int], after: list[int], kinds: npt.NDArray[np.object_]) -> None:
+    """Move kernels of attention next to an aligned one of attention to it: on one side several do what one does on the other."""
+    if kinds[aligned[0]] != _IN_PARTS:
+        return
+    while before and kinds[before[-1]] == _IN_PARTS:
+        aligned.insert(0, before.pop())
+    while after and kinds[after[0]] == _IN_PARTS:
+        aligned.append(after.pop(0))
 
 
 def _likeness(a: pd.DataFrame, b: pd.DataFrame) -> npt.NDArray[np.float64]:

@@ -206,7 +206,7 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
         "share": round(explains / delta, 4) if delta else None,
         "confidence": _confidence(case, finding, explains, off),
         "layers": [],
-        "evidence": [*finding.evidence, *([f"In one step: {'; '.join(instead)}."] if instead else [])],
+        "evidence": [*finding.evidence, *([f"In the step in the middle: {'; '.join(instead)}."] if instead else [])],
         "remedy": finding.remedy,
         "rows": list(dict.fromkeys(owner[str(row)] for row in rows["row"]))[:40],
     }
@@ -298,7 +298,8 @@ def _earlier_work(side: DeviceSide) -> list[str]:
     lengths, trace = side.account.lengths, side.trace
     if len(lengths) < _STEPS:
         return []
-    start, end = (int(edge[0]) for edge in device_steps.bounds(trace.steps.sort_values("start_ns").iloc[:1]))
+    first = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").iloc[:1]
+    start, end = (int(edge[0]) for edge in device_steps.bounds(first))
     kernels = trace.kernels
     mine = kernels["step"].isna() & (kernels["device"] == side.account.device) & kernels["start_ns"].between(start, end - 1)
     tail = int((kernels["end_ns"] - kernels["start_ns"])[mine.fillna(False).to_numpy(bool)].sum())

@@ -44,14 +44,17 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
     soft = fewer[(fewer["kind"] == "softmax").to_numpy(bool)]
     if soft.empty:
         return  # what it replaces is not there: other work, not another algorithm
-    rows = pd.concat([rows, fewer])
+    alone, rows = float(rows[f"{fused}_ns"].sum()), pd.concat([rows, fewer])
+    sentences = [
+        f"The fused kernels alone take {words.ms(alone)} in {case.side(fused).name}; the rest is of kernels that "
+        f"{case.side(other).name} executes more often, wherever they are.",
+        *words.both(case, rows),
+    ]
     title = (
         f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
         f" softmax and small kernels: {words.of_rows(case, rows)}"
     )
-    yield DeviceFinding(
-        "attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY, structural=True
-    )
+    yield DeviceFinding("attention algorithm", title, rows["row"].tolist(), "high", sentences, _REMEDY, structural=True)
 
 
 RULES = (other_attention,)
