@@ -202,3 +202,39 @@ def test_a_step_of_four_updates_of_the_counter_resolves_no_layer_but_layers_alon
     split = energy.layers(recorded)
     assert split.rows["energy_uj"].sum() == row.energy_uj
     assert split.rows["energy_uj"].notna().sum() == 1  # a row of what is not resolved
+
+
+# --- one step for every command -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "step_ms"),
+    [("mlp-graph", 1.36), ("gpt-math-attention", 39.37)],  # by plain JSON: from replay to replay, and between the host's marks
+)
+def test_a_step_behind_work_from_before_is_no_step_for_any_command(name, step_ms):
+    path = DATA / f"{name}.pt.trace.json.gz"
+    shown = [
+        kernelscope.advise(path)["step_ns"],
+        json.loads(called("breakdown", path, "--by", "kernel", "--format", "json").stdout)["step_ns"],
+        json.loads(called("breakdown", path, "--by", "kernel", "--steps", "auto", "--format", "json").stdout)["step_ns"],
+        explained(path, path)["a"]["step_ns"],
+    ]
+    assert all(one / 1e6 == pytest.approx(step_ms, rel=0.02) for one in shown), shown
+    assert not any("from before" in part["what"] for part in kernelscope.advise(path)["parts"])
+
+
+def test_a_run_on_a_gpu_is_broken_down_without_its_first_step_where_that_takes_far_longer(run):
+    """Step 11 takes 11.27 ms, three times as long as most, because recording had begun; the other nine 3.747 on average."""
+    path = run("lstm-pytorch")
+    assert json.loads(called("breakdown", path, "--by", "kernel", "--format", "json").stdout)["step_ns"] / 1e6 == pytest.approx(
+        3.747, abs=0.01
+    )
+
+
+def test_attention_by_parts_is_not_told_to_call_what_it_calls():
+    [one] = [
+        one for one in kernelscope.advise(DATA / "gpt-math-attention.pt.trace.json.gz")["advice"] if one["topic"] == "attention"
+    ]
+    assert "is called, and computes by its math backend" in one["remedy"]  # 30 x aten::_scaled_dot_product_attention_math
+    topics = {one["topic"] for one in kernelscope.advise(DATA / "gpt-math-attention.pt.trace.json.gz")["advice"]}
+    assert "mixed precision" not in topics  # it has 16-bit products: autocast is on
