@@ -59,7 +59,11 @@ def chosen(
         kept = [row for row in kept if id(row) in largest]
     kept = kept[:most]
     left += _without(every, kept)
-    return {**result, "rows": [*kept, _others(left, list(every[0]))] if left and not result.get("inclusive") else kept}
+    if left and not result.get("inclusive"):
+        apart = [row for row in left if row.get("phase") == OUTSIDE_OF_STEPS]
+        inside = _without(left, apart)
+        kept += [_others(some, list(every[0]), what) for some, what in ((inside, ""), (apart, f", {OUTSIDE_OF_STEPS}")) if some]
+    return {**result, "rows": kept}
 
 
 def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
@@ -133,10 +137,10 @@ def _values(rows: Sequence[Row], wanted: Sequence[tuple[str, str, str]]) -> str:
     return f"values of {name} are such as {', '.join([*like, *(value for value in values if value not in like)][:_EXAMPLES])}"
 
 
-def _others(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, Any]:
-    """Return rows added up."""
+def _others(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str, Any]:
+    """Return rows added up. what: which these are, in words."""
     whole: dict[str, Any] = dict.fromkeys(columns)
-    whole[columns[0]] = f"({len(rows)} others)"
+    whole[columns[0]] = f"({len(rows)} others{what})"
     for name in _SUMS:
         known = [row[name] for row in rows if row.get(name) is not None]
         whole[name] = sum(known) if known else None

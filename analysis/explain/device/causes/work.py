@@ -12,6 +12,7 @@ from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL,
 from kernelscope.analysis.explain.device.causes import hardware, precision
 
 _MORE = "leave out what the step does not need; see which operators they are of with `breakdown --by operator`"
+_NO_OPERATORS = "`breakdown --by kernel` of both says which kernels they are; the capture tells no operators of theirs"
 _FASTER = "they are of the faster side, and may be why it is: `breakdown --by operator` says which operators they are of"
 _INPUT = "they take the place of the host's loading: weigh them against what the device waits for input on the other side"
 INPUT = "input"  # no kind of kernel, but a use of it
@@ -74,7 +75,15 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
             "other hardware", f"other hardware: {title}", mine["row"].tolist(), "medium", sentences, hardware.REMEDY
         )
     remedy = _INPUT if kind == INPUT else _LONGER if not more else _FASTER if case.faster == slow else _MORE
+    if remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
+        remedy = _NO_OPERATORS
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
+
+
+def _have_operators(case: DeviceCase, side: str, rows: pd.DataFrame) -> bool:
+    """Return whether a side's capture knows operators of these kernels; of those in CUDA graphs it mostly knows none."""
+    kernels = case.side(side).trace.kernels
+    return bool(kernels.loc[kernels["name"].isin(rows["name"]).to_numpy(bool), "operator"].notna().any())
 
 
 def _prepares_input(rows: pd.DataFrame) -> pd.Series[bool]:
