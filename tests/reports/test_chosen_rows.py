@@ -68,7 +68,9 @@ def test_rows_that_agree_are_added_up():
     assert [(row["layer"], row["time_ns"]) for row in layers["rows"]] == [("b", 45), ("(2 others)", 55)]
     outside = [{**row, "phase": "outside of steps" if row["layer"] == "b" else "forward"} for row in rows]
     kept = chosen({"by": "kernel", "rows": outside}, group=["kernel"])["rows"]
-    assert [(row["kernel"], row["count"]) for row in kept] == [("(idle)", 1), ("gemm", 3), ("(1 others, outside of steps)", 1)], "no step's own"
+    assert [(row["kernel"], row["count"]) for row in kept] == [("(idle)", 1), ("gemm", 3), ("(1 others, outside of steps)", 1)], (
+        "no step's own"
+    )
     with pytest.raises(NotInTable, match="no column 'kind'"):
         chosen({"by": "kernel", "rows": rows}, group=["kind"])
 
