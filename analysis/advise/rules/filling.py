@@ -12,6 +12,11 @@ from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.device import datasheets
 
 _LAUNCH = 10_000  # ns: shorter kernels are bound by their launch, and larger ones would take as long
+_LARGER = "larger batches, or several of them at once (streams, batched products)"
+_PRODUCTS = (
+    "larger batches where these are of the forward pass or gradients of data: gradients of weights have blocks by the sizes of "
+    "the weights, whatever the batch; several products at once (streams, batched products)"
+)
 
 
 def too_few_blocks(subject: Subject) -> list[Advice]:
@@ -25,6 +30,7 @@ def too_few_blocks(subject: Subject) -> list[Advice]:
     few = blocks < processors
     rows, blocks = rows[few], blocks[few]
     time_ns = rows["time_ns"].to_numpy(float)
+    products = rows[(rows["kind"] == "gemm").fillna(False).to_numpy(bool)]
     saves = float((time_ns * (1 - blocks / processors)).sum())
     return [
         Advice(
@@ -33,7 +39,7 @@ def too_few_blocks(subject: Subject) -> list[Advice]:
             saves,
             "the share of the device that these kernels leave idle",
             [f"Such kernels take {words.share(subject, float(time_ns.sum()))} {subject.per}: {words.kernels(rows)}."],
-            "larger batches, or several of them at once (streams, batched products)",
+            _PRODUCTS if 2 * words.time_of(products) > time_ns.sum() else _LARGER,
             "https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/",
             words.ids(rows),
         )
