@@ -11,7 +11,8 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import hardware, precision
 
-_MORE = "leave out what the step does not need; see which operators they are of with `breakdown --by operator`"
+_LEAVE = "leave out what the step does not need"
+_MORE = f"{_LEAVE}; see which operators they are of with `breakdown --by operator`"
 _NO_OPERATORS = "`breakdown --by kernel` of both says which kernels they are; the capture tells no operators of theirs"
 _OF_FASTER = "they are of the faster side, and may be why it is"
 _FASTER = f"{_OF_FASTER}: `breakdown --by operator` says which operators they are of"
@@ -77,7 +78,7 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
         )
     remedy = _INPUT if kind == INPUT else _LONGER if not more else _FASTER if case.faster == slow else _MORE
     if remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
-        remedy = f"{_OF_FASTER}: {_NO_OPERATORS}" if remedy == _FASTER else _NO_OPERATORS
+        remedy = f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
 
 
