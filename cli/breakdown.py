@@ -82,11 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
     if kind is Kind.IMPORT:
         return _of_import(path, arguments)
     with analysis.reading(path) as trace:
-        named = kind is Kind.CAPTURE and steps.named_by_program(trace) is not None
+        named = steps.named_by_program(trace) if kind is Kind.CAPTURE else None
         found = None if named else _broken_down(trace, arguments.by)
     about(trace)
     if found is None:
-        return _of_named(trace, arguments)
+        return _show(trace, named, None, arguments)
     _hint(found.window)
     _hint_of_devices(trace)
     first = recording_cost(analysis.Run(path), found) if kind is Kind.RUN else None
@@ -100,17 +100,13 @@ def _of_import(path: Path, arguments: argparse.Namespace) -> int:
     about_info(capture.record.get("info", {}))
     by = arguments.by or finest({by: capture.breakdown(by) for by in COARSE})
     result = capture.breakdown(by)
-    if result["window"] == "capture" and steps.named_by_program(trace := capture.trace()) is not None:
-        return _of_named(trace, arguments)
+    trace = capture.trace() if result["window"] == "capture" else None
+    named = None if trace is None else steps.named_by_program(trace)
+    if trace is not None and named is not None:
+        return _show(trace, named, None, arguments)
     _hint(result["window"])
     _write(result, arguments)
     return 0
-
-
-def _of_named(trace: Trace, arguments: argparse.Namespace) -> int:
-    """Print the breakdown of the steps that the program marks by ranges named like steps."""
-    arguments.steps = "auto"
-    return _of_steps(trace, arguments)
 
 
 def _broken_down(trace: Trace, by: str | None) -> Breakdown:
@@ -189,8 +185,13 @@ def _of_steps(trace: Trace, arguments: argparse.Namespace) -> int:
     found = steps.find(trace, request)
     if arguments.range:
         found = steps.inside(steps.applied(trace, found), arguments.range)
+    return _show(trace, found, request.device, arguments)
+
+
+def _show(trace: Trace, found: steps.DetectedSteps | None, device: str | None, arguments: argparse.Namespace) -> int:
+    """Print the breakdown of these steps, of all devices where none is named; of the whole for None."""
     print(f"kernelscope: {found.sentence() if found else 'no steps: the capture as a whole'}", file=sys.stderr)
-    trace = steps.of_device(steps.applied(trace, found), request.device)
+    trace = steps.of_device(steps.applied(trace, found), device)
     _write(_inclusive(trace, arguments.by) if arguments.inclusive else _broken_down(trace, arguments.by).as_dict(), arguments)
     return 0
 
