@@ -25,9 +25,9 @@ KINDS: Mapping[str, str] = {
 }  # fmt: skip
 
 # Colours of what owns an instant in which nothing computes; whatever else the host is in is grey
-_OWNERS: Mapping[str, str] = {partition.DATA: INPUT, partition.WAITING: WAITING}
+_OWNERS: Mapping[str, str] = {partition.DATA: INPUT, partition.WAITING: WAITING, partition.QUEUED: HOST[1]}
 
 
 def of_owner(cause: str) -> str:
     """Return the colour of what a part of a step is owned by (causes of analysis.accounting.partition)."""
-    return COPY if cause.startswith(partition.DEVICE) else _OWNERS.get(cause, HOST[0])
+    return _OWNERS.get(cause, COPY if cause.startswith(partition.DEVICE) else HOST[0])

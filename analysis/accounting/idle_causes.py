@@ -12,13 +12,13 @@ thread counts.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting import partition
+from kernelscope.analysis.accounting import next_work, partition
+from kernelscope.analysis.accounting.next_work import NextWork
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution.device_steps import DEVICE_TABLES
 from kernelscope.analysis.attribution.launches import readable
@@ -27,7 +27,6 @@ from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import translated
 
 Int = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 Gaps = tuple[Int, Int]
 
 FETCHING = partition.DATA  # in the loader, or wherever else a batch is made ready
@@ -40,7 +39,7 @@ ALLOCATING = "allocating"
 OPERATOR = partition.IN_OPERATOR
 RANGE = partition.IN_RANGE
 PROGRAM = partition.SCRIPT  # nothing recorded: the program's own code
-QUEUED = "between kernels"  # what comes next was launched before the gap began: no matter what the host does
+QUEUED = next_work.QUEUED
 UNSEEN = partition.UNSEEN  # the capture tells nothing of the host
 OWN = (FETCHING, BETWEEN, COMPILING, ALLOCATING)  # what makes the device idle by itself, whether the host had waited or not
 
@@ -50,9 +49,7 @@ OF_CALLS = {
 }  # fmt: skip
 _COMPILE = re.compile(r"(?i)compil(?!ed)|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture|warm_?up")
 _NUMBER = re.compile(r"\b\d+\b")  # in ranges' texts: of the step, mostly
-_MOSTLY = 0.5
 _RETURNS = 10_000  # ns within which a wait returns when the device is done, by two clocks
-_NEVER = np.iinfo(np.int64).max
 _OF_PIECES = ["start_ns", "time_ns", "cause", "detail", "phase"]
 _COLUMNS = [*_OF_PIECES, "waited"]
 
@@ -70,8 +67,8 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     host = _Host(trace)
     if not host.known:
         return _table(start, end, UNSEEN, None).assign(waited=False)
-    following = _Following.of(trace, start, end, windows)
-    queued = host.returned(following.thread, following.launch) < start
+    following = NextWork.of(trace, end)
+    queued = following.launched_before(start)
     result = [_table(start[queued], end[queued], QUEUED, None)]
     start, end, following = start[~queued], end[~queued], following.only(~queued)
     at = host.place(following.thread) * host.length + start - host.low
@@ -79,7 +76,8 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     for level in host.levels():
         cut, left = left.taken_by(level)
         result += cut
-    rest = np.where(following.by_input, FETCHING, np.where(following.opens_step & ~host.has_operators, BETWEEN, PROGRAM))
+    rest = np.where(following.opens_step(start, end, windows) & ~host.has_operators, BETWEEN, PROGRAM)
+    rest = np.where(following.by_input(), FETCHING, rest)
     result.append(_table(left.start, left.end, rest[left.gap].astype(object), None))
     there = [part for part in result if len(part)] or result[-1:]
     whole = pd.concat(there, ignore_index=True)
@@ -104,77 +102,6 @@ def _table(
 def _each(value: Labels, count: int) -> npt.NDArray[np.object_]:
     """Return the labels of so many rows."""
     return np.full(count, value, dtype=object) if value is None or isinstance(value, str) else value
-
-
-@dataclass(frozen=True)
-class _Following:
-    """What comes after each gap: the thread that launched it (-1: not known) and when (_NEVER: likewise), whether that thread is
-    one of the input's own, and whether the gap is before a step that begins with a copy to the device.
-    """
-
-    thread: Int
-    launch: Int
-    by_input: npt.NDArray[np.bool_]
-    opens_step: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, trace: Trace, start: Int, end: Int, windows: Gaps) -> _Following:
-        uploads = (trace.copies["operation"] == "host to device").to_numpy(bool)
-        tables = [
-            getattr(trace, name)[["start_ns", "launch_thread", "launch_ns"]].assign(
-                upload=uploads if name == "copies" else False, moves=name == "copies"
-            )
-            for name in DEVICE_TABLES
-        ]
-        work = pd.concat([table[table["start_ns"].notna()] for table in tables if len(table)], ignore_index=True)
-        work = work.sort_values("start_ns", kind="stable")
-        begun = np.append(work["start_ns"].to_numpy(np.int64), _NEVER)
-        thread = np.append(work["launch_thread"].to_numpy(np.int64, na_value=-1), -1)
-        launch = np.append(work["launch_ns"].to_numpy(np.int64, na_value=_NEVER), _NEVER)
-        upload = np.append(work["upload"].to_numpy(bool), False)
-        after = np.searchsorted(begun, end, side="left")
-        opens = np.isin(begun[after], windows[0]) | np.isin(end, windows[1]) | np.isin(start, windows[0])
-        if _begin_with_kernels(trace):
-            moves = np.append(work["moves"].to_numpy(bool), False)
-            opens |= _before_batches(begun, moves, upload, after, windows[0])
-        return cls(thread[after], launch[after], np.isin(thread[after], _input_threads(work)), opens & upload[after])
-
-    def only(self, gaps: Bool) -> _Following:
-        """Return what comes after some of the gaps."""
-        return _Following(self.thread[gaps], self.launch[gaps], self.by_input[gaps], self.opens_step[gaps])
-
-
-def _begin_with_kernels(trace: Trace) -> bool:
-    """Return whether the steps were cut where kernels are launched, or start: they are the period of the kernels."""
-    steps, kernels = trace.steps, trace.kernels
-    edges = [steps["start_ns"].isin(kernels[column].dropna()) for column in ("launch_ns", "start_ns")]
-    return bool(len(steps)) and any(bool(begins.all()) for begins in edges)
-
-
-def _before_batches(begun: Int, moves: Bool, upload: Bool, after: Int, opened: Int) -> Bool:
-    """Return which gaps are before a step's batch, where steps begin with a kernel, any one of those that come once a step.
-
-    The batch is what is copied to the device between two kernels, where that is so at one place of a step only. after: the piece
-    of work that follows each gap. opened: when steps begin.
-    """
-    kernels = np.flatnonzero(~moves)  # the last of them is the end
-    place = kernels[np.searchsorted(kernels, np.arange(len(begun)))]
-    window = np.searchsorted(opened, begun, side="right") - 1
-    uploads = np.flatnonzero(upload)
-    runs = np.unique(np.stack([window[uploads], place[uploads]]), axis=1)
-    steps, number = np.unique(runs[0], return_counts=True)
-    return np.asarray(upload[after] & np.isin(window[after], steps[(number == 1) & (steps >= 0)]))
-
-
-def _input_threads(work: pd.DataFrame) -> Int:
-    """Return the threads that mostly copy to the device, where another one launches more kernels."""
-    known = work[work["launch_thread"].notna().to_numpy(bool)]
-    if known.empty:
-        return np.empty(0, dtype=np.int64)
-    share = known.groupby(known["launch_thread"].astype("int64"))["upload"].agg(["mean", "size"])
-    loop = known.loc[~known["upload"], "launch_thread"].mode()
-    mine = share.index[(share["mean"] > _MOSTLY) & ~share.index.isin(loop.astype("int64"))]
-    return mine.to_numpy(np.int64)
 
 
 class _Gaps:
@@ -250,20 +177,6 @@ class _Host:
         inside = np.searchsorted(level.start, at, side="right") - 1
         end = np.append(level.end, 0)[inside]
         return np.asarray((inside >= 0) & (at <= end + _RETURNS) & (end < until))
-
-    def returned(self, thread: Int, launch: Int) -> Int:
-        """Return when the calls ended in which these launches were made; _NEVER where that was not recorded."""
-        calls = self._tables[0]
-        if calls.empty or not self._launchers_known:
-            return np.full(len(thread), _NEVER)
-        base = self.place(calls["thread"].to_numpy(np.int64)) * self.length - self.low
-        begun, ended = (base + calls[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-        order = np.argsort(begun, kind="stable")
-        known = (thread >= 0) & (launch < _NEVER)
-        own = self.place(thread) * self.length - self.low
-        at = own + np.where(known, launch, 0)
-        inside = order[np.searchsorted(begun[order], at, side="right") - 1]
-        return np.where(known & (begun[inside] <= at) & (at <= ended[inside]), ended[inside] - own, _NEVER)
 
     def levels(self) -> list[_Level]:
         """Return what owns an instant, the highest first."""

@@ -5,11 +5,12 @@ At each instant of a step, whoever is highest on this list owns it, in equal par
 0. kernels: library primitives and operators that compute by themselves, on any stream or thread of any device;
 1. graphs: executions of a CUDA graph of which the capture does not show the kernels;
 2. copies: the device copies or sets memory, and computes nothing;
-3. calls: the host is inside a function of the device's API (launching, waiting, copying, allocating);
-4. operators: the time of an operator in which nothing of the above runs (dispatch, allocation, the framework's own work);
-5. ranges: a layer, phase, data, sync or user's range in which no operator runs;
-6. calls of the operating system, in which threads mostly wait;
-7. the step itself: the loop's own code, for which there is no further evidence.
+3. the device between two pieces of work, of which the launch of the second had returned before: the host was ahead;
+4. calls: the host is inside a function of the device's API (launching, waiting, copying, allocating);
+5. operators: the time of an operator in which nothing of the above runs (dispatch, allocation, the framework's own work);
+6. ranges: a layer, phase, data, sync or user's range in which no operator runs;
+7. calls of the operating system, in which threads mostly wait;
+8. the step itself: the loop's own code, for which there is no further evidence.
 
 A step of a device that works behind the host lasts from its first kernel to the next step's first, and device work counts for the
 step that launched it (see analysis.attribution.device_steps). What belongs to no measured step is counted all the same, in cells
@@ -21,7 +22,7 @@ the finest cells; coarser tables add those integers up. A capture without steps 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.accounting import next_work
+from kernelscope.analysis.accounting.next_work import NextWork
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.launches import without_details
@@ -38,7 +41,7 @@ from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import filled, is_null, taken, translated
 from kernelscope.analysis.trace.stacks import Stacks
 
-KERNEL, GRAPH, COPY, CALL, OPERATOR, RANGE, SYSTEM, STEP = range(8)
+KERNEL, GRAPH, COPY, BETWEEN, CALL, OPERATOR, RANGE, SYSTEM, STEP = range(9)
 
 # What a cell is keyed by. `cause` says what went on where no kernel ran; it is null where one did.
 KEYS = (
@@ -64,6 +67,7 @@ OUTSIDE_OF_STEPS = "outside of steps"  # the phase of device work that belongs t
 # Device work that is no kernel
 DEVICE = "device: "
 OPAQUE_GRAPH = DEVICE + "graph whose kernels were not recorded"
+QUEUED = DEVICE + next_work.QUEUED  # its own time from one piece of work to the next, which had been launched before
 
 
 @dataclass
@@ -146,22 +150,17 @@ def _partitioned(trace: Trace) -> Partition:
     totals: dict[str, int] = {}
     with ThreadPoolExecutor(max_workers=1) as beside:  # a level is added up while the next one is made
         added_up: list[Future[Cells]] = []
-        for level in _LEVELS:
-            trace = _needed(trace, level, free)
-            activity = level(trace).within(*free)
-            if level is _kernels:
+        for activity, left in _levels(trace, free):
+            if activity.level == KERNEL:
                 totals = _known(activity)
-            if not len(activity.start) and not (activity.work and len(activity.keys)):
-                owned.append(0)
-                continue
-            added_up.append(beside.submit(_shared_out, activity))
-            left = intervals.uncovered(activity.start, activity.end, *free)
+            if len(activity.start) or (activity.work and len(activity.keys)):
+                added_up.append(beside.submit(_shared_out, activity))
             owned.append(_length(free) - _length(left))
             free = left
         rest = _added_up(_rest(free, _remainder(trace, steps)), (free[1] - free[0]).astype(float))
         tables = [*(table.result() for table in added_up), rest]
     totals["kernel_busy_ns"] = owned[KERNEL]
-    totals["device_busy_ns"] = sum(owned[:CALL])
+    totals["device_busy_ns"] = sum(owned[:BETWEEN])
     totals["wall_ns"] = _length((start, end))
     step_ns = round(totals["wall_ns"] / len(start))
     cells = _cells(tables, len(start), step_ns)
@@ -211,15 +210,13 @@ def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
     share an instant they stand in one cause, as "dispatch + waiting".
     """
     trace = device_steps.assigned(trace)
-    free = (np.array([start_ns]), np.array([end_ns]))
+    free = window = (np.array([start_ns]), np.array([end_ns]))
     steps = trace.steps[~trace.steps["warmup"]]
     tables = []
-    for level in _LEVELS:
-        trace = _needed(trace, level, free)
-        activity = level(trace).within(*free)
+    for activity, left in _levels(trace, window):
         if len(activity.start):
             tables.append(_owned(activity))
-            free = intervals.uncovered(activity.start, activity.end, *free)
+        free = left
     tables.append(_owned(_rest(free, _remainder(trace, steps))))
     result = pd.concat(tables, ignore_index=True).sort_values("start_ns", ignore_index=True)
     cause = result["cause"].fillna("").to_numpy(dtype=object)
@@ -371,6 +368,16 @@ def _plain(values: pd.Series, rows: npt.NDArray[np.int64]) -> list[Any]:
 _Free = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # starts and ends of what the levels above have left
 
 
+def _levels(trace: Trace, free: _Free) -> Iterator[tuple[_Activity, _Free]]:
+    """Yield what is active on each level within what those above leave of some windows, and what it leaves."""
+    for level in (_kernels, _graphs, _copies, None, _calls, _operators, _ranges, _system):
+        trace = _needed(trace, level, free)
+        activity = level(trace).within(*free) if level else _between(trace, free)
+        left = intervals.uncovered(activity.start, activity.end, *free) if len(activity.start) else free
+        yield activity, left
+        free = left
+
+
 def _timed(table: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
     """Return the activities of a table's rows, all of which have times."""
     start, end = (table[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
@@ -477,6 +484,14 @@ def _flat_within(
     return activity, taken(ranges["name"], stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
 
 
+def _between(trace: Trace, free: _Free) -> _Activity:
+    """Return the gaps after which comes what was launched before they began."""
+    start, end = free
+    queued = np.flatnonzero(NextWork.of(trace, end).launched_before(start)) if len(trace.calls) else np.empty(0, dtype=np.int64)
+    keys = pd.DataFrame({"cause": QUEUED, "method": "none"}, index=range(len(queued)))
+    return _Activity(BETWEEN, keys, np.arange(len(queued)), start[queued], end[queued])
+
+
 def _calls(trace: Trace) -> _Activity:
     rows = trace.calls
     cause = translated(rows["name"], api.cause)
@@ -540,10 +555,7 @@ def _rest(free: _Free, cause: str) -> _Activity:
     return _Activity(STEP, pd.DataFrame([{**known, "method": "none"}]), np.zeros(len(free[0]), dtype=np.int64), *free)
 
 
-_LEVELS: tuple[Callable[[Trace], _Activity], ...] = (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system)
-
-
-def _needed(trace: Trace, level: Callable[[Trace], _Activity], free: _Free) -> Trace:
+def _needed(trace: Trace, level: Callable[[Trace], _Activity] | None, free: _Free) -> Trace:
     """Return the trace with no more of calls, operators and ranges than this level and those below it look at."""
     if level is _calls:
         return _host(trace, free)

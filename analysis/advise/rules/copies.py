@@ -23,9 +23,13 @@ _BESIDE = {
 }
 _FEWER = {
     "pytorch": "send fewer bytes: uint8 or half precision, converted on the device; keep there what each step sends again",
+    "jax": "offload less to the host's memory: keep on the device what each step brings back; send smaller types",
     "": "send fewer bytes: smaller types, converted on the device; keep there what each step sends again",
 }
-_LINK = "https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/"
+_LINK = {
+    "jax": "https://docs.jax.dev/en/latest/notebooks/host-offloading.html",
+    "": "https://developer.nvidia.com/blog/how-optimize-data-transfers-cuda-cc/",
+}
 _REACHED = 0.9  # of the data sheet's host link: pinned copies reach 57.2 of 63.0 GB/s (H100, PCIe 5) and 27.7 of 31.5 (PCIe 4)
 _FASTER = 2.3  # pinned over pageable where bytes or link are not known: 57.2 over 25.2 GB/s, one program on one H100
 _START = 2_000  # ns: that a copy takes however small it is
@@ -57,7 +61,7 @@ def exposed(subject: Subject) -> list[Advice]:
         title, remedy = "copies between host and device are not hidden behind computation", words.text(subject, _BESIDE)
         saves, estimate = min(ns, room), beside
     evidence = [f"Copies that nothing hides take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
-    return [Advice("copies", title, saves, estimate, evidence, remedy, _LINK, words.ids(rows))]
+    return [Advice("copies", title, saves, estimate, evidence, remedy, words.text(subject, _LINK), words.ids(rows))]
 
 
 def _room(subject: Subject) -> float:

@@ -2,7 +2,8 @@
 
 A GPU's plane has one line a stream; lines named "XLA Ops", "Framework Ops" and the like on it are derived from these by the
 profiler and show the same time again. On a TPU the line "XLA Ops" is the work itself; operations that hold others (loops, calls)
-are ranges there. Transfers that a TPU makes beside its operations stand on "Async XLA Ops".
+are ranges there. Transfers that a TPU makes beside its operations stand on "Async XLA Ops". The operations that start them and
+wait for them compute nothing, and are syncs. Where the transfers of a core were not recorded, its waits stand for them.
 
 The host's planes hold calls of CUDA's or HIP's API, which bear the correlation of what they launched, executions of TensorFlow's
 operators ("conv1/Conv2D:Conv2D"), and what the frameworks and Python note besides, which become ranges. Statistics tell a
@@ -51,6 +52,7 @@ _DERIVED = (
 _TPU_WORK = ("XLA Ops", "Sparse Core Ops")
 _TPU_ASYNCHRONOUS = "Async XLA Ops"
 _TPU_MODULES = ("XLA Modules", "Sparse Core Modules")
+_OF_TRANSFERS = "copy-(?:start|done)$"  # categories of operations that start asynchronous copies and wait for them
 _HOLDERS = r"^(while|conditional|call|async-start)"  # categories of operations that hold others
 _TPU_KINDS = (
     (r"^(all-|reduce-scatter|collective|send|recv)", "communication"),
@@ -112,7 +114,7 @@ def read(path: Path) -> Trace:
 
 def of_space(space: xplane.Space) -> Trace:
     """Return the Trace of a file's planes, whose events bear the statistics INTEGERS and TEXTS."""
-    tables: Tables = {name: [] for name in ("ranges", "operators", "kernels", "graphs", "copies", "memory", "calls")}
+    tables: Tables = {name: [] for name in ("ranges", "operators", "kernels", "graphs", "copies", "syncs", "memory", "calls")}
     diagnostics: dict[str, int] = {}
     planes = _sorted_out(space, diagnostics)
     for take_apart, parts in ((_gpu, planes.gpu), (_tpu, planes.tpu)):
@@ -357,8 +359,12 @@ def _tpu(events: pd.DataFrame, tables: Tables, diagnostics: dict[str, int]) -> N
     is_copy = asynchronous & _matching(events["stat_hlo_category"], "copy|async-copy")
     holds = is_work.copy()
     holds[is_work] = _holders(events[is_work])
-    tables["kernels"].append(_tpu_kernels(events[is_work & ~holds]))
-    tables["copies"].append(_tpu_copies(events[is_copy]))
+    waits = is_work & _matching(events["stat_hlo_category"], _OF_TRANSFERS)
+    seen = events["device"].isin(events.loc[is_copy, "device"].unique()).to_numpy(bool)
+    stands = waits & ~seen & _matching(events["stat_hlo_category"], "copy-done")
+    tables["kernels"].append(_tpu_kernels(events[is_work & ~holds & ~waits]))
+    tables["syncs"].append(_tpu_waits(events[waits & ~stands]))
+    tables["copies"].append(_tpu_copies(events[is_copy | stands]))
     for chosen, nested in ((holds, True), ((asynchronous & ~is_copy) | is_module, False)):
         rows = events[chosen]
         domain = (rows["device"].astype("string") + " " + rows["line"].astype("string")).astype("category")
@@ -387,19 +393,28 @@ def _tpu_kernels(events: pd.DataFrame) -> pd.DataFrame:
     return _work_columns(events).assign(name=short.astype("category"), kind=kind, **_described(events))
 
 
+def _tpu_waits(events: pd.DataFrame) -> pd.DataFrame:
+    """Return operations that start a transfer or wait for one; the transfer itself is a copy."""
+    end = events["start_ns"] + events["duration_ns"]
+    return events[["start_ns", "device", "process"]].assign(end_ns=end, thread=events["line_id"], kind=events["stat_hlo_category"])
+
+
 def _tpu_copies(events: pd.DataFrame) -> pd.DataFrame:
-    """Return transfers beside the operations; the shape's mark for the host's memory tells their direction."""
-    shapes = r"= \((?P<shape>\S+), "
-    to_host = _extracted(events["name"], shapes).astype("string").str.contains(_HOST_MEMORY, regex=False)
-    from_host = (
-        _extracted(events["name"], r"= \(\S+, (?P<shape>\S+?),? ").astype("string").str.contains(_HOST_MEMORY, regex=False)
+    """Return transfers, or waits for them; the shapes' marks for the host's memory tell their direction.
+
+    A transfer's text has the shape at its target, then that at its source: "= (TARGET, SOURCE, " or "copy-done((TARGET, SOURCE, ".
+    """
+    target, source = (
+        _extracted(events["name"], rf".*?(?:= |copy-done\()\({shape}").astype("string").str.contains(_HOST_MEMORY, regex=False)
+        for shape in (r"(?P<shape>\S+), ", r"\S+, (?P<shape>\S+?),? ")
     )
     operation = np.select(
-        [(to_host & from_host).fillna(False), to_host.fillna(False), from_host.fillna(False), to_host.notna()],
+        [(target & source).fillna(False), target.fillna(False), source.fillna(False), target.notna()],
         ["host to host", "device to host", "host to device", "device to device"],
         default="other",
     )
-    return _work_columns(events).assign(operation=operation, bytes=events["stat_bytes_accessed"])
+    size = events["stat_bytes_accessed"].where(events["line"] == _TPU_ASYNCHRONOUS)  # waits last as long as they do, not for bytes
+    return _work_columns(events).assign(operation=operation, bytes=size)
 
 
 # --- the host -------------------------------------------------------------------------------------------------------------
