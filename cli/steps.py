@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     for other in _others(trace, [*found, *steps.beside_marked(trace, request)]):
         print(f"  or: {other}")
     output.write_rows(rows, "table", "steps")
+    if any(row["start_ms"] < 0 for row in rows):
+        print("start: from the device's first work on, as --window counts; before it the host had begun the step")
     return 0
 
 
@@ -73,5 +75,5 @@ def _others(trace: Trace, found: list[DetectedSteps]) -> list[str]:
         if key not in seen:
             seen.add(key)
             begun, over = device_steps.bounds(steps.applied(trace, one).steps)
-            others.append(f"{(over - begun).mean() / 1e6:,.3f} ms a step: {one.sentence()}")
+            others.append(f"{(over - begun).mean() / 1e6:,.3f} ms a step: {one.described()}")
     return others[:4]

@@ -50,6 +50,7 @@ def heading(result: Mapping[str, Any]) -> list[str]:
     what = f"{breakdown_words.whole(result)} {breakdown_words.by(result)}"
     what += ", with what is inside: rows overlap" if result.get("inclusive") else ""
     lines = [f"{title}: {what}" if title else what, printable(_beside(result)), breakdown_words.three_numbers(result)]
+    lines.append(breakdown_words.rates(result["rows"]))
     return [line for line in lines if line]
 
 

@@ -74,6 +74,13 @@ def execution(row: Mapping[str, Any], key: str) -> str:
     return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
 
 
+def rates(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how the operations of convolutions are counted, where rows have their rate; else nothing."""
+    if any(row.get(RATE) is not None and str(row.get("kind")).startswith("convolution") for row in rows):
+        return "GFLOP/s of convolutions is as if they were computed directly: by Winograd or FFT it can be more than a device has"
+    return ""
+
+
 def three_numbers(breakdown: Mapping[str, Any]) -> str:
     """Return three numbers that are often taken for one another, a step where there are steps; nothing where none is known."""
     steps = breakdown.get("steps") or 1

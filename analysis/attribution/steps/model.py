@@ -44,7 +44,11 @@ class DetectedSteps:
     only: tuple[int, int] | None = None
 
     def sentence(self) -> str:
-        """Return in words what the steps are."""
+        """Return in words what the steps are, and how sure that is."""
+        return self.described(f", confidence {self.confidence}")
+
+    def described(self, sure: str = "") -> str:
+        """Return in words what the steps are. sure: what is said of how sure that is."""
         if self.method == "inside":
             times = f"{len(self.table)} time{'' if len(self.table) == 1 else 's'}"
             return f"only what ran or was launched inside of range {self.source}, which was open {times}: times are those of one"
@@ -63,7 +67,7 @@ class DetectedSteps:
         left += [f"only steps {self.only[0]} to {self.only[1]} of these are looked at"] if self.only else []
         more = "".join(f"; {one}" for one in left)
         number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"
-        return f"{number}, {how} ({self.source}), confidence {self.confidence}{more}"
+        return f"{number}, {how} ({self.source}){sure}{more}"
 
 
 @dataclass(frozen=True)

@@ -395,14 +395,14 @@ def _tpu_kernels(events: pd.DataFrame) -> pd.DataFrame:
 
 def _tpu_waits(events: pd.DataFrame) -> pd.DataFrame:
     """Return operations that start a transfer or wait for one; the transfer itself is a copy."""
-    end = events["start_ns"] + events["duration_ns"]
-    return events[["start_ns", "device", "process"]].assign(end_ns=end, thread=events["line_id"], kind=events["stat_hlo_category"])
+    spans = events[["start_ns", "device", "process"]].assign(end_ns=events["start_ns"] + events["duration_ns"])
+    return spans.assign(thread=events["line_id"], kind=events["stat_hlo_category"])
 
 
 def _tpu_copies(events: pd.DataFrame) -> pd.DataFrame:
     """Return transfers, or waits for them; the shapes' marks for the host's memory tell their direction.
 
-    A transfer's text has the shape at its target, then that at its source: "= (TARGET, SOURCE, " or "copy-done((TARGET, SOURCE, ".
+    A transfer's text has the shape at its target, then that at its source: "= (TARGET, SOURCE, ", "copy-done((TARGET, SOURCE, ".
     """
     target, source = (
         _extracted(events["name"], rf".*?(?:= |copy-done\()\({shape}").astype("string").str.contains(_HOST_MEMORY, regex=False)
@@ -413,7 +413,7 @@ def _tpu_copies(events: pd.DataFrame) -> pd.DataFrame:
         ["host to host", "device to host", "host to device", "device to device"],
         default="other",
     )
-    size = events["stat_bytes_accessed"].where(events["line"] == _TPU_ASYNCHRONOUS)  # waits last as long as they do, not for bytes
+    size = events["stat_bytes_accessed"].where(events["line"] == _TPU_ASYNCHRONOUS)  # a wait's time is not its transfer's
     return _work_columns(events).assign(operation=operation, bytes=size)
 
 
