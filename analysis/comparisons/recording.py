@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdown
+from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, kinds, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
@@ -40,15 +41,21 @@ class Recording:
         """The Trace of the recording, of a run that of its kernels pass."""
         return reading.read(self.path) if self.kind in (Kind.IMPORT, Kind.CAPTURE) else self.run.trace()
 
+    @cached_property
+    def _stepped(self) -> Trace:
+        """The trace, of a capture with the steps that ranges named like steps mark, where the profiler marks none."""
+        named = steps.named_by_program(self.trace) if self.kind in (Kind.IMPORT, Kind.CAPTURE) else None
+        return self.trace if named is None else steps.applied(self.trace, named)
+
     @property
     def steps(self) -> pd.DataFrame:
-        """The recorded steps: the table `steps` of the Trace; empty where nothing marks them."""
-        return self.trace.steps
+        """The steps that the profiler, or the program's ranges, mark: a table as Trace.steps; empty where nothing marks them."""
+        return self._stepped.steps
 
     def breakdown(self, by: str = "layer") -> Breakdown:
         """Return where a step's time goes; by: a key of accounting.breakdowns.BY."""
         if by not in self._breakdowns:
-            self._breakdowns[by] = breakdown(self.trace, by)
+            self._breakdowns[by] = breakdown(self._stepped, by)
         return self._breakdowns[by]
 
     @cached_property
