@@ -2,7 +2,7 @@
 
 Where that launch had returned before the device became idle, the host was ahead, and the gap is the device's own: the time that
 it takes to begin the next kernel, or to see that what this waits for is done. Else, in this order, on that thread: it fetched a
-batch; it compiled or loaded code; it was in a call of the device's API; in an operator; in a range; and else in the program
+batch; it compiled or loaded code; it warmed up, as the program calls it; it was in a call of the device's API; in an operator; in a range; and else in the program
 itself. That is the making of a batch where a thread of the input, one that mostly copies to the device, launched what comes
 next; and, in captures that hold no operators, before a step that begins with such a copy, or, where steps are the period of the
 kernels, before the one place of a step that has such copies. Where the capture does not tell which thread launched what, any
@@ -32,6 +32,7 @@ Gaps = tuple[Int, Int]
 FETCHING = partition.DATA  # in the loader, or wherever else a batch is made ready
 BETWEEN = "between steps"  # before a step that begins with a copy to the device, in nothing that was recorded
 COMPILING = "compiling"
+WARMING_UP = "warming up"  # in what the program calls so: start-up, and no part of a step that could be saved
 SYNCHRONISING = partition.WAITING
 LAUNCHING = "launching"
 COPYING = "copying"
@@ -41,13 +42,14 @@ RANGE = partition.IN_RANGE
 PROGRAM = partition.SCRIPT  # nothing recorded: the program's own code
 QUEUED = next_work.QUEUED
 UNSEEN = partition.UNSEEN  # the capture tells nothing of the host
-OWN = (FETCHING, BETWEEN, COMPILING, ALLOCATING)  # what makes the device idle by itself, whether the host had waited or not
+OWN = (FETCHING, BETWEEN, COMPILING, WARMING_UP, ALLOCATING)  # what makes the device idle by itself, whether the host had waited or not
 
 OF_CALLS = {
     api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING,
     api.LOADING: COMPILING, api.OTHER: LAUNCHING,
 }  # fmt: skip
-_COMPILE = re.compile(r"(?i)compil(?!ed)|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture|warm_?up")
+_COMPILE = re.compile(r"(?i)compil(?!ed)|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture")
+_WARM_UP = re.compile(r"(?i)warm_?-?up")
 _NUMBER = re.compile(r"\b\d+\b")  # in ranges' texts: of the step, mostly
 _RETURNS = 10_000  # ns within which a wait returns when the device is done, by two clocks
 _OF_PIECES = ["start_ns", "time_ns", "cause", "detail", "phase"]
@@ -183,7 +185,7 @@ class _Host:
         calls, operators, ranges = self._tables
         named = [_Texts(operators["name"]), _Texts(translated(ranges["name"], lambda text: _NUMBER.sub("#", readable(text))))]
         result = []
-        for pattern, cause in ((INPUT, FETCHING), (_COMPILE, COMPILING)):
+        for pattern, cause in ((INPUT, FETCHING), (_COMPILE, COMPILING), (_WARM_UP, WARMING_UP)):
             for table, names in ((operators, named[0]), (ranges, named[1])):
                 fits = names.matching(pattern)
                 if cause == FETCHING:

@@ -44,6 +44,7 @@ _IDLE = {
     idle_causes.FETCHING: "waiting for input", idle_causes.BETWEEN: "waiting for input",
     idle_causes.SYNCHRONISING: "synchronisation", idle_causes.COMPILING: "compiling", idle_causes.ALLOCATING: "allocating",
     idle_causes.COPYING: "waiting for copies", idle_causes.QUEUED: "between kernels",
+    idle_causes.WARMING_UP: idle_causes.WARMING_UP,
     idle_causes.UNSEEN: "idle, unknown why",
 }  # fmt: skip
 _HOST = "waiting for the host"

@@ -51,7 +51,7 @@ def of_trace(trace: Trace) -> tuple[pd.DataFrame, int]:
 def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.DataFrame:
     cells = found.cells.reset_index(drop=True)
     cause = cells["cause"].astype("string")
-    on_device = (cause.str.startswith(parts.DEVICE) & (cause != parts.QUEUED)).fillna(False).to_numpy(bool)
+    on_device = cause.str.startswith(parts.DEVICE).fillna(False).to_numpy(bool) & ~cause.isin([parts.QUEUED]).to_numpy(bool)
     computes = cause.isna().to_numpy(bool)
     part = np.where(
         computes, np.where((cells["kind"] == "communication").fillna(False).to_numpy(bool), COMMUNICATION, COMPUTE), IDLE

@@ -45,7 +45,7 @@ def kernels(rows: pd.DataFrame, most: int = 3) -> str:
     sums = named.groupby("short")[["count", "time_ns"]].sum().sort_values("time_ns", ascending=False, kind="stable")
     shown = [f"{count(float(one['count']))} x {name} ({ms(float(one['time_ns']))})" for name, one in sums.head(most).iterrows()]
     rest = sums.iloc[most:]
-    more = f" and {len(rest)} others ({ms(float(rest['time_ns'].sum()))})" if len(rest) else ""
+    more = f" and {len(rest)} other{'s' if len(rest) > 1 else ''} ({ms(float(rest['time_ns'].sum()))})" if len(rest) else ""
     return ", ".join(shown) + more
 
 

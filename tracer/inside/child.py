@@ -202,10 +202,10 @@ class Child(object):
     def warm_up(self) -> Dict[str, Any]:
         """Run steps until their time has settled, at least as many as asked for; then start what records operators."""
         times: List[int] = []
-        minimum, start = self.spec["warmup"], time.time()
+        minimum, start = self.spec["warmup"], time.monotonic()
         limit, seconds = max(minimum, steady.LIMIT if minimum else 0), self.spec.get("warmup_s", WARMUP_S)
-        while not steady.settled(times, minimum) and len(times) < limit and time.time() - start < seconds:
-            left_s = seconds - (time.time() - start)
+        while not steady.settled(times, minimum) and len(times) < limit and time.monotonic() - start < seconds:
+            left_s = seconds - (time.monotonic() - start)
             self.loop(min(steady.group(times, minimum, left_s), limit - len(times)), warmup=True)
             times = self.recorder.step_times()
         self.report["warmup"] = {"steps": len(times), "settled": steady.settled(times, minimum)}

@@ -76,7 +76,7 @@ def device_waits(subject: Subject) -> list[Advice]:
     own = rows[(rows["cause"] == idle_causes.PROGRAM).to_numpy(bool)]
     evidence = [
         f"The device idles {words.share(subject, idle_ns)} {subject.per} while the host gets the next work ready; "
-        f"{words.count(count)} kernels{short}.",
+        f"{words.count(count)} kernel{'' if count == 1 else 's'}{short}.",
         f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}.",
     ]
     told = rows[rows["detail"].notna()]

@@ -27,7 +27,7 @@ os.sched_getaffinity = lambda pid: set(range(128))
 
 @dataclass(frozen=True)
 class Surrounding:
-    """Where a command is run. before: words of its shell; variables: with {scratch}."""
+    """Where a command is run. before: words of its shell; variables: with {scratch}, a folder of its own."""
 
     name: str
     before: str = ""
@@ -45,6 +45,14 @@ def _group(controller: str, **limits: str) -> str:
     return f"mkdir -p {own}; {values}; echo $$ >{own}/cgroup.procs"
 
 
+def _jump(seconds: int, after: int) -> str:
+    """Return what makes the wall clock jump by so many seconds, some seconds after the command's start."""
+    moment = f"$(python3 -c 'import time; print(int(time.monotonic()) + {after})')"
+    source = Path(__file__).with_name("jump.c")
+    library = "$TMPDIR/jump.so"
+    return f"cc -shared -fPIC -o {library} {source}; export JUMP_BY={seconds} JUMP_AT={moment} LD_PRELOAD={library}"
+
+
 SURROUNDINGS = (
     Surrounding("512 MB of memory", _group("memory", memory__limit_in_bytes="512M")),
     Surrounding("half a processor", _group("cpu", cpu__cfs_period_us="100000", cpu__cfs_quota_us="50000")),
@@ -54,6 +62,8 @@ SURROUNDINGS = (
     Surrounding("nothing can be written into /tmp", _read_only("/tmp"), {"TMPDIR": "/tmp"}),
     Surrounding("a home that cannot be written", "mount --bind -o ro $HOME $HOME; mount -o remount,bind,ro $HOME"),
     Surrounding("64 descriptors", "ulimit -n 64"),
+    Surrounding("a clock that jumps an hour ahead", _jump(3600, 2)),
+    Surrounding("a clock that jumps an hour back", _jump(-3600, 2)),
     Surrounding("LANG=C", variables={"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
 )  # fmt: skip
 

@@ -76,7 +76,7 @@ class Checks(object):
         return sum(result["outcome"] == FAILED for result in self.results)
 
     def _do(self, check: str, subject: str, function: Callable[[], Tuple[Dict[str, Any], List[str]]]) -> None:
-        began = time.time()
+        began = time.monotonic()
         measured: Dict[str, Any] = {}
         reasons: List[str] = []
         try:
@@ -87,7 +87,7 @@ class Checks(object):
         except Exception as error:
             outcome, reasons = FAILED, ["%s: %s" % (type(error).__name__, error)]
         row = {"check": check, "subject": subject, "outcome": outcome, "measured": measured, "reasons": reasons}
-        self.results.append(dict(row, seconds=round(time.time() - began, 1)))
+        self.results.append(dict(row, seconds=round(time.monotonic() - began, 1)))
         self.report("%s: %s: %s%s" % (check, subject, outcome, ": " + reasons[0] if reasons else ""))
         self._write()
 

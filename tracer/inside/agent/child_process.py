@@ -57,9 +57,9 @@ class ChildProcess(object):
         return message
 
     def _line(self) -> bytes:
-        deadline = time.time() + self.timeout_s
+        deadline = time.monotonic() + self.timeout_s
         while b"\n" not in self._buffer:
-            if not select.select([self._answers], [], [], max(0.0, deadline - time.time()))[0]:
+            if not select.select([self._answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 self.stop()
                 said = "no answer within %g s; raise --timeout, or look at the log: %s" % (self.timeout_s, self.log)
                 raise ChildError("%s: %s" % (self.name, said))

@@ -174,8 +174,8 @@ def _periods(questions: Dict[str, Any], seconds: float) -> Any:
     changes: Dict[str, List[int]] = {name: [] for name in questions}
     last: Dict[str, Any] = {}
     asked = 0
-    end = time.time() + seconds
-    while time.time() < end:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         asked += 1
         for name, ask in questions.items():
             value = ask()
