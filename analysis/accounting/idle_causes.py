@@ -2,11 +2,11 @@
 
 Where that launch had returned before the device became idle, the host was ahead, and the gap is the device's own: the time that
 it takes to begin the next kernel, or to see that what this waits for is done. Else, in this order, on that thread: it fetched a
-batch; it compiled or loaded code; it warmed up, as the program calls it; it was in a call of the device's API; in an operator; in a range; and else in the program
-itself. That is the making of a batch where a thread of the input, one that mostly copies to the device, launched what comes
-next; and, in captures that hold no operators, before a step that begins with such a copy, or, where steps are the period of the
-kernels, before the one place of a step that has such copies. Where the capture does not tell which thread launched what, any
-thread counts.
+batch; it compiled or loaded code; it warmed up, as the program calls it; it was in a call of the device's API; in an operator; in
+a range; and else in the program itself. That is the making of a batch where a thread of the input, one that mostly copies to the
+device, launched what comes next; and, in captures that hold no operators, before a step that begins with such a copy, or, where
+steps are the period of the kernels, before the one place of a step that has such copies. Where the capture does not tell which
+thread launched what, any thread counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,13 @@ RANGE = partition.IN_RANGE
 PROGRAM = partition.SCRIPT  # nothing recorded: the program's own code
 QUEUED = next_work.QUEUED
 UNSEEN = partition.UNSEEN  # the capture tells nothing of the host
-OWN = (FETCHING, BETWEEN, COMPILING, WARMING_UP, ALLOCATING)  # what makes the device idle by itself, whether the host had waited or not
+OWN = (
+    FETCHING,
+    BETWEEN,
+    COMPILING,
+    WARMING_UP,
+    ALLOCATING,
+)  # what makes the device idle by itself, whether the host had waited or not
 
 OF_CALLS = {
     api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING,

@@ -210,7 +210,7 @@ class Run:
     def _read_trace(self, data: PassData) -> Trace:
         ranges = placed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
         options = self.record["options"]
-        clock = Clock.from_anchors(data.report["anchors"])
+        clock = Clock.from_anchors(data.report["anchors"], data.folder)
         collector = self._collector()
         context = Context(
             data.steps,

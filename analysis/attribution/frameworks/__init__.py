@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, empty, intervals
+
+_SET_NS, _SLEWED = (
+    10_000_000,
+    0.1,
+)  # what a clock gains between anchors that is steered, not set: chrony slews by 8.3%
 
 
 @dataclass(frozen=True)
@@ -20,10 +27,21 @@ class Clock:
     wall_ns: npt.NDArray[np.int64]
 
     @classmethod
-    def from_anchors(cls, anchors: list[dict[str, int]]) -> Clock:
-        """Return the clock that a pass's anchors describe."""
+    def from_anchors(cls, anchors: list[dict[str, int]], folder: Path | None = None) -> Clock:
+        """Return the clock that a pass's anchors describe; raise EvidenceError where the wall clock was set between them.
+
+        folder: of the pass, for that.
+        """
         table = pd.DataFrame(anchors)
-        return cls(table["monotonic_ns"].to_numpy(np.int64), table["wall_ns"].to_numpy(np.int64))
+        ours, wall = (table[name].to_numpy(np.int64) for name in ("monotonic_ns", "wall_ns"))
+        gained = np.diff(wall - ours)
+        if (np.abs(gained) > _SET_NS + _SLEWED * np.diff(ours)).any():
+            where = f"{folder}: " if folder else ""
+            raise EvidenceError(
+                f"{where}the machine's clock was set by {gained.sum() / 1e9:+,.1f} s while this was recorded, so that what the "
+                "libraries wrote cannot be placed in time; record it again"
+            )
+        return cls(ours, wall)
 
     def from_wall(self, wall_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return monotonic times for wall-clock times, in ns: shifted by the offset interpolated between anchors."""
