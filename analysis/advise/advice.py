@@ -185,6 +185,12 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
             f"steps took {words.ms(traced_ns)} while they were recorded; what recording cost is taken out of {of_host}, so that "
             f"the parts add up to the step without it, {words.ms(subject.step_ns)}"
         )
+    threads, cores, busy = subject.setting("threads"), subject.cores, _busy(subject)
+    if subject.on_host and busy and threads and cores and threads < cores and "threads" not in [one.topic for one in kept]:
+        notes.append(
+            f"operators use {threads} of {cores} cores, and other processes kept {busy['others']:.2g} busy: what more threads "
+            "would save is not known; a recording while nothing else runs tells"
+        )
     if subject.rows["part"].isin([GRAPH]).any():
         notes.append(f"kernels inside of CUDA graphs were not recorded, and no advice is on them; {RECORD_GRAPHS} records them")
     if len(kept) > 1:

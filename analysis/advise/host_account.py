@@ -15,6 +15,7 @@ from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUT
 from kernelscope.analysis.accounting.partition import Partition, partition
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.explain import recording_cost
+from kernelscope.analysis.kernels.classify import kinds
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace, intervals
 
@@ -23,6 +24,9 @@ _CAUSES = {  # all others are called alike
     parts.DISPATCH: idle_causes.OPERATOR, parts.IN_LAYER: idle_causes.RANGE, parts.IN_PHASE: idle_causes.RANGE,
     parts.OUTSIDE: idle_causes.PROGRAM, parts.QUEUED: idle_causes.QUEUED,
 }  # fmt: skip
+_LONG = 1_000_000  # ns: nothing is looked up and allocated for so long, so that the operator computes
+_PLACE = ["operator", "phase", "layer"]
+_LIBRARIES = ("mkl", "onednn")  # whose calls are kernels within an operator of the framework
 
 
 def of_run(run: Run, trace: Trace) -> tuple[pd.DataFrame, int]:
@@ -68,4 +72,24 @@ def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]])
         time_ns=time_ns,
     )
     mine = (cells["phase"].astype("string") != parts.OUTSIDE_OF_STEPS).fillna(True).to_numpy(bool)
-    return table[mine].astype(dict.fromkeys(KEYS, "string")).reset_index(drop=True)
+    return _computing(table[mine].astype(dict.fromkeys(KEYS, "string")).reset_index(drop=True))
+
+
+def _computing(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with what operators compute themselves, beside a library's calls, as kernels of theirs.
+
+    Convolutions by products copy images into matrices and back between two products. No library tells of that, and no
+    dispatch lasts so long. The type is that of the library's calls, where these have one.
+    """
+    calls = table[((table["part"] == COMPUTE) & table["library"].isin(_LIBRARIES) & table["operator"].notna()).to_numpy(bool)]
+    types = calls.groupby(_PLACE, dropna=False)["dtype"].agg(["first", "nunique"]).reset_index()
+    found = table[[*_PLACE, "part"]].merge(types, on=_PLACE, how="left")  # which keeps the order of the rows
+    long = (table["cause"] == idle_causes.OPERATOR) & (table["time_ns"] > _LONG * table["count"])
+    own = (long.fillna(False) & found["nunique"].notna()).to_numpy(bool)
+    result = table.copy()
+    result.loc[own, "part"], result.loc[own, "library"] = COMPUTE, "aten"
+    result.loc[own, "name"] = table.loc[own, "operator"]
+    result.loc[own, "kind"] = kinds(table.loc[own, "operator"], table.loc[own, "phase"])
+    result.loc[own, "dtype"] = found["first"].where(found["nunique"] == 1)[own]
+    result.loc[own, ["cause", "detail"]] = pd.NA
+    return result

@@ -12,7 +12,14 @@ from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.explain.device.case import MAIN
 
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
 SMALL = ("elementwise", "activation", "cast", "copy")
+_KEYS = ["kind", "name", "operator", "phase", "layer"]
+_EXP = r"(?i)(?:^|\W)exp_?(?:_kernel_cuda)?(?:\W|$)"  # the operator, as frameworks and PyTorch's kernels call it
+_DIVIDE = r"(?i)(?:^|\W)(?:real)?div(?:_|_true|functor)?(?:_kernel_cuda)?(?:\W|$)"
+_LOG = r"(?i)(?:^|\W)log_?(?:_kernel_cuda)?(?:\W|$)"
 _COMPILED = r"triton_|fusion|fused_computation|^wrapped_|-(?:start|done)(?:\.\d+)?$"  # the last: XLA's asynchronous copies
 
 
@@ -24,7 +31,7 @@ class Runs:
     """
 
     kernels: pd.DataFrame
-    number: npt.NDArray[np.int64]
+    number: Int
 
     def table(self) -> pd.DataFrame:
         """Return a row per run: size (kernels), total_ns, longest_ns."""
@@ -40,14 +47,28 @@ class Runs:
 
 
 def ordered(subject: Subject) -> pd.DataFrame:
-    """Return the device's kernels of the measured steps, outside of the optimizer, by stream and start."""
+    """Return the device's kernels of the measured steps, outside of the optimizer, by stream and start.
+
+    On the host they last as long as in the step that the rows add up to: recording makes them longer.
+    """
     kernels = subject.trace.kernels
     kernels = kernels[kernels["start_ns"].notna().to_numpy(bool)]
     if not subject.on_host:
         kernels = kernels[(kernels["device"].isna() | (kernels["device"] == subject.device)).to_numpy(bool)]
     kernels = kernels[device_steps.measured(subject.trace, kernels)]
     kernels = kernels[(kernels["phase"].astype("string") != "optimizer").fillna(True).to_numpy(bool)]
-    return kernels.sort_values(["device", "thread", "start_ns"], kind="stable").reset_index(drop=True)
+    kernels = kernels.sort_values(["device", "thread", "start_ns"], kind="stable").reset_index(drop=True)
+    return _without_recording(subject, kernels) if subject.on_host else kernels
+
+
+def _without_recording(subject: Subject, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return kernels with durations in the proportion in which the subject's rows of such kernels are to theirs."""
+    rows = subject.kernels()
+    sums = rows.groupby(_KEYS, dropna=False)[["time_ns", "duration_ns"]].sum()
+    kept = (sums["time_ns"] / sums["duration_ns"].clip(lower=1)).rename("kept").reset_index()
+    mine = kernels[_KEYS].astype("string").merge(kept, on=_KEYS, how="left")["kept"].fillna(1.0)  # keeps the order
+    duration = kernels["duration_ns"].to_numpy(np.int64) * mine.to_numpy(float)
+    return kernels.assign(duration_ns=np.rint(duration).astype(np.int64))
 
 
 def chains(kernels: pd.DataFrame) -> Runs:
@@ -62,30 +83,73 @@ def chains(kernels: pd.DataFrame) -> Runs:
 
 
 def between_products(kernels: pd.DataFrame) -> Runs:
-    """Return the runs between two products that hold exactly one softmax: attention computed piece by piece."""
+    """Return the runs between two products that hold exactly one softmax, or its parts: attention computed piece by piece."""
     kind = kernels["kind"].astype("string")
     main = kind.isin(MAIN).fillna(False).to_numpy(bool)
     number = _runs(kernels, ~main)
     if not (number >= 0).any():
         return Runs(kernels, number)
-    softmax = (kind == "softmax").fillna(False).to_numpy(bool)
-    count = np.bincount(number[number >= 0], weights=softmax[number >= 0])
+    size = int(number.max()) + 1
+    count = _held(number, (kind == "softmax").fillna(False).to_numpy(bool), size)
     rows = np.flatnonzero(number >= 0)
-    first, last = _edges(number, rows, len(count))
+    first, last = _edges(number, rows, size)
     products = _is_batched(kernels) & (kind == "gemm").fillna(False).to_numpy(bool)
     framed = products[np.maximum(first - 1, 0)] & products[np.minimum(last + 1, len(kernels) - 1)] & (first > 0)
-    attends = framed & (count == 1) & (last + 1 < len(kernels))
+    framed &= last + 1 < len(kernels)
+    attends = framed & ((count == 1) | _by_hand(kernels, number, framed & (count == 0)))
     return Runs(kernels, np.where((number >= 0) & attends[np.maximum(number, 0)], number, -1))
 
 
-def _is_batched(kernels: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def _by_hand(kernels: pd.DataFrame, number: Int, possible: Bool) -> Bool:
+    """Return which of the possible runs hold a softmax in its parts, or the gradient of one.
+
+    Its parts are one exponential, then a sum, then a division; with a logarithm it is a loss. Its gradient sums as well and has
+    no exponential: that it is one only the layer tells.
+    """
+    reduces = (kernels["kind"] == "reduction").fillna(False).to_numpy(bool)
+    exp, divide, log = (_named(kernels, pattern) for pattern in (_EXP, _DIVIDE, _LOG))
+    last_exp, last_sum, last_division = (_last(number, chosen, len(possible)) for chosen in (exp, reduces, divide))
+    forward = possible & (_held(number, exp, len(possible)) == 1) & (last_exp < last_sum) & (last_sum < last_division)
+    forward &= _held(number, log, len(possible)) == 0
+    layers, phases = (kernels[name].astype("string") for name in ("layer", "phase"))
+    written_out = layers[(number >= 0) & forward[np.maximum(number, 0)]].dropna().unique()
+    elsewhere = ~(layers.isin(written_out) & (phases == "backward").fillna(False)).to_numpy(bool)
+    gradient = possible & (last_exp < 0) & (last_sum >= 0) & (_held(number, elsewhere, len(possible)) == 0)
+    result: Bool = forward | gradient
+    return result
+
+
+def _last(number: Int, chosen: Bool, count: int) -> Int:
+    """Return the row of the last chosen kernel of each run; -1 where it holds none."""
+    rows = np.flatnonzero(chosen & (number >= 0))
+    last = np.full(count, -1, dtype=np.int64)
+    np.maximum.at(last, number[rows], rows)
+    return last
+
+
+def _held(number: Int, chosen: Bool, count: int) -> Int:
+    """Return how many of the chosen kernels each run holds."""
+    return np.bincount(number[chosen & (number >= 0)], minlength=count).astype(np.int64)
+
+
+def _named(kernels: pd.DataFrame, pattern: str) -> Bool:
+    """Return the kernels whose own name, or that of their operator, matches a pattern."""
+    result = np.zeros(len(kernels), dtype=bool)
+    for column in ("name", "operator"):
+        texts = kernels[column].astype("category")
+        matching = np.asarray(texts.cat.categories.astype("string").str.contains(pattern), dtype=bool)
+        result |= np.append(matching, False)[texts.cat.codes]
+    return result
+
+
+def _is_batched(kernels: pd.DataFrame) -> Bool:
     """Return whether each kernel may be a batched product: its operator is one, or is not known."""
     operator = kernels["operator"].astype("string")
     plain = operator.str.contains(r"addmm|linear|::mm$|dense", case=False).fillna(False)
     return ~plain.to_numpy(bool)
 
 
-def _runs(kernels: pd.DataFrame, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def _runs(kernels: pd.DataFrame, chosen: Bool) -> Int:
     """Return the number of the run of consecutive chosen kernels of one stream that each is in; -1 for others."""
     stream = kernels.groupby(["device", "thread"], dropna=False, observed=True).ngroup().to_numpy()
     begins = np.append(True, (stream[1:] != stream[:-1]) | ~chosen[:-1]) if len(kernels) else np.zeros(0, dtype=bool)
@@ -93,9 +157,7 @@ def _runs(kernels: pd.DataFrame, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[n
     return np.where(chosen, number, -1).astype(np.int64)
 
 
-def _edges(
-    number: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], count: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _edges(number: Int, rows: Int, count: int) -> tuple[Int, Int]:
     """Return the first and last row of each run."""
     first, last = np.full(count, len(number), dtype=np.int64), np.zeros(count, dtype=np.int64)
     np.minimum.at(first, number[rows], rows)

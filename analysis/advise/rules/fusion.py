@@ -86,7 +86,6 @@ def _attention(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
         return []
     names = runs.per_step(steps)
     whole = float(names["time_ns"].sum())
-    rows = subject.kernels(("softmax",))
     return [
         Advice(
             "attention",
@@ -99,7 +98,7 @@ def _attention(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
             ],
             _MATH if _by_math(subject) else words.text(subject, _ATTEND),
             words.text(subject, _LINKS),
-            words.ids(rows),
+            words.ids(subject.kernels(("softmax",))),  # none of one written by hand, whose parts are in other kernels, too
         )
     ]
 

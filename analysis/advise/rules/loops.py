@@ -22,6 +22,7 @@ _WHOLE_TENSORS = (
     "work on whole tensors instead of one element, row or parameter after the other (stack them; torch._foreach_norm "
     "and the like), and copy the result to the host once"
 )
+_MOST = 0.5  # of the samples: operators under a condition, such as an augmentation by chance, do not run for each
 _EACH = 0.9  # calls of the model for each sample that was loaded, at least
 
 
@@ -37,11 +38,14 @@ def over_samples(subject: Subject) -> list[Advice]:
     if float(computing["count"].sum()) < least or batch < _BATCH:
         return []
     often = rows[(rows["count"] >= batch).to_numpy(bool)]
+    by_sample = bool(len(often)) and _of_samples(often, batch) >= words.time_of(often) / 2
+    if by_sample:
+        often = rows[(rows["count"] >= _MOST * batch).to_numpy(bool)]
     ns = words.time_of(often)
-    lines = words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=batch / 2)
+    lines = words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=_MOST * batch)
     lines = lines or words.lines(subject, 0.1 * ns, words.SLOWED * ns, names=_IN_A_LINE)
-    if _of_samples(often, batch) >= ns / 2:
-        topic, which = "loop over samples", "at least once per sample"
+    if by_sample:
+        topic, which = "loop over samples", "for each sample, or for most of them,"
         estimate, remedy = f"one operator on the whole batch instead of one for each of its {batch} samples", _WHOLE_BATCH
     else:
         topic, which, estimate, remedy = (

@@ -120,6 +120,14 @@ def test_a_busy_machine_is_told():
     assert of_subject(on_cores(None))["busy"] is None
 
 
+@pytest.mark.parametrize(("foreign", "threads", "noted"), [(1.4, 1, True), (1.4, 2, False), (0.1, 1, False), (None, 1, False)])
+def test_what_threads_would_save_is_not_known_on_a_busy_machine(foreign, threads, noted):
+    """On a machine that is not busy it is known, and advised; two threads are as many as there are cores."""
+    result = of_subject(on_cores(foreign, threads))
+    assert any("what more threads would save is not known" in note for note in result["notes"]) is noted
+    assert ("threads" in [one["topic"] for one in result["advice"]]) is (threads == 1 and not noted)
+
+
 def small_operators(count, batch=32):
     made = subject((COMPUTE, None, None, "other", 4.0), KERNEL, framework="pytorch")
     rows = made.rows.assign(operator=pd.Series(["aten::norm", None], dtype="string"), count=[float(count), 1.0])
@@ -132,6 +140,29 @@ def test_operators_for_each_sample_are_told_from_others(count, topic):
     (one,) = loops.over_samples(small_operators(count))
     assert one.topic == topic
     assert ("samples" in one.estimate) == (topic == "loop over samples")
+
+
+def augmented(*counts, batch=32):
+    """Operators outside of layers: two small ones for each sample, and a convolution of 3 ms that runs so often."""
+    small = [(COMPUTE, None, None, "other", 0.5), (COMPUTE, None, None, "other", 0.5)]
+    made = subject(*small, *[(COMPUTE, None, None, "other", 3.0) for _ in counts], framework="pytorch")
+    names = ["aten::mul", "aten::rand", *["aten::conv2d" for _ in counts]]
+    rows = made.rows.assign(operator=pd.Series(names, dtype="string"), count=[3.0 * batch, 1.0 * batch, *map(float, counts)])
+    return replace(made, rows=rows, facts={**made.facts, "options": {"batch": batch}})
+
+
+@pytest.mark.parametrize(("count", "ms"), [(25.5, 4.0), (2.0, 1.0)], ids=["four of five samples", "twice a step"])
+def test_operators_that_run_by_chance_are_of_the_loop(count, ms):
+    """An augmentation of four images in five costs as much as the others, and is no loop of its own."""
+    (one,) = loops.over_samples(augmented(count))
+    assert one.topic == "loop over samples"
+    assert one.saves_ns == pytest.approx(ms * MS * 31 / 32)
+
+
+def test_operators_that_run_by_chance_are_no_loop_by_themselves():
+    made = augmented(25.5)
+    rows = made.rows.assign(operator=made.rows["operator"].where(made.rows["operator"] == "aten::conv2d"))
+    assert loops.over_samples(replace(made, rows=rows)) == []
 
 
 def test_all_of_loading_is_waiting_for_input():

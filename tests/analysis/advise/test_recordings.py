@@ -65,6 +65,13 @@ def test_an_attention_that_no_kernel_fuses():
     assert list(found)[:2] == ["host-bound", "attention"]
 
 
+def test_an_attention_whose_softmax_is_written_out():
+    """A transformer of twelve blocks that scales, masks, exponentiates, sums and divides by a kernel each."""
+    result = advise(corpus("nsys/zx3xyy__assignment2-systems__result.sqlite"))
+    (one,) = [one for one in result["advice"] if one["topic"] == "attention"]
+    assert one["evidence"][0].startswith("12 times a step, between two products: 0.744 ms")
+
+
 @pytest.mark.parametrize(
     "path",
     [

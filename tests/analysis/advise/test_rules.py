@@ -273,6 +273,45 @@ def test_a_softmax_between_dense_layers_is_no_attention():
     assert "attention" not in topics(advised(*[one for _ in range(4) for one in _attention("aten::addmm")]))
 
 
+def _by_hand(*parts, product="aten::bmm", phase="forward"):
+    """An operator's kernels between two products, 100 us each."""
+    kinds = {"aten::sum": "reduction", "aten::max": "reduction"}
+    small = [Kernel(part, 100, kinds.get(part, "elementwise"), dtype="f32", operator=part, grid="512,1,1") for part in parts]
+    around = replace(TUNED[0], operator=product, dtype="tf32")
+    return [replace(one, phase=phase) for one in (around, *small, around)]
+
+
+SOFTMAX = ("aten::div", "aten::max", "aten::sub", "aten::exp", "aten::sum", "aten::div")
+GRADIENT = ("aten::div", "aten::mul", "aten::sum", "aten::mul")
+
+
+@pytest.mark.parametrize(
+    ("parts", "product", "found"),
+    [
+        (SOFTMAX, "aten::bmm", True),
+        (SOFTMAX, "aten::addmm", False),
+        ((*SOFTMAX, "aten::log", "aten::sum"), "aten::bmm", False),  # the loss of a contrastive network
+        (("aten::div", "aten::sum", "aten::exp"), "aten::bmm", False),  # nothing is divided by a sum of exponentials
+        (("aten::exp", "aten::mul", "aten::div", "aten::sum"), "aten::bmm", False),
+        (("aten::expand", "aten::sum", "aten::div"), "aten::bmm", False),
+        (GRADIENT, "aten::bmm", False),  # of what, no layer tells
+    ],
+)
+def test_attention_whose_softmax_is_written_out(parts, product, found):
+    step = [*_by_hand(*parts, product=product), TUNED[1], Kernel("norm", 10, "normalisation")]
+    told = topics(advised(*[one for _ in range(4) for one in step]))
+    assert told.get("attention") == (pytest.approx(4 * 0.6, rel=0.01) if found else None)
+
+
+@pytest.mark.parametrize(("layer", "ms"), [("blocks.0.attn", 4 * 1.0), ("blocks.0.mlp", 4 * 0.6)], ids=["same layer", "another"])
+def test_the_gradient_of_a_softmax_that_is_written_out(layer, ms):
+    step = [*_by_hand(*SOFTMAX), TUNED[1], *_by_hand(*GRADIENT, phase="backward"), TUNED[1]]
+    trace = recording([one for _ in range(4) for one in step])
+    layers = trace.kernels["phase"].astype("string").map({"forward": "blocks.0.attn", "backward": layer})
+    trace = replace(trace, kernels=trace.kernels.assign(layer=layers.astype("category")))
+    assert topics(advice.of_subject(of_trace(trace, "made-up")))["attention"] == pytest.approx(ms, rel=0.01)
+
+
 def test_gradients_that_are_filled_with_zeros():
     zeros = [Kernel(f"fill_{number}", 200, "elementwise", phase="optimizer", operator="aten::zero_") for number in range(5)]
     found = topics(advised(*TUNED, *zeros))
