@@ -8,7 +8,6 @@ analysis.explain.sequences, and kernels are the more alike the more their names,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +19,9 @@ from kernelscope.analysis.explain import sequences
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import MAIN
 from kernelscope.analysis.explain.device.side import DeviceSide
+
+Int = npt.NDArray[np.int64]
+Stretch = tuple[list[int], list[int]]  # rows of both sides
 
 _MOST = 4000  # kernels of a step that are aligned: the table has as many rows and columns
 # likeness of kernels of one name, of one short name, of one kind and problem, of one kind
@@ -55,20 +57,23 @@ def replacements(a: DeviceSide, b: DeviceSide) -> list[Replacement]:
     first, second = _one_step(a), _one_step(b)
     if not 0 < len(first) <= _MOST or not 0 < len(second) <= _MOST:
         return []
-    places: dict[tuple[frozenset[str], frozenset[str]], list[tuple[pd.DataFrame, pd.DataFrame]]] = defaultdict(list)
-    for mine, other in _stretches(first, second):
-        names = frozenset(mine["name"]), frozenset(other["name"])
-        likely = bool(set(mine["kind"]) & set(other["kind"])) or len(mine) > 1 or len(other) == 1
-        if len(mine) and len(other) and max(len(mine), len(other)) <= _LARGEST and names[0] != names[1] and likely:
-            places[names].append((mine, other))
-    result = [_replacement(names, pairs) for names, pairs in places.items()]
+    names, kinds = ([table[name].tolist() for table in (first, second)] for name in ("name", "kind"))
+    places: dict[tuple[frozenset[str], frozenset[str]], list[Stretch]] = defaultdict(list)
+    for stretch in _stretches(first, second):
+        mine, other = stretch
+        likely = any(kinds[0][i] == kinds[1][j] for i in mine for j in other) or len(mine) > 1 or len(other) == 1
+        if mine and other and max(len(mine), len(other)) <= _LARGEST and likely:
+            called = frozenset(names[0][i] for i in mine), frozenset(names[1][j] for j in other)
+            places[called].append(stretch)
+    durations = [table["duration_ns"].to_numpy(np.int64) for table in (first, second)]
+    result = [_replacement(called, stretches, durations) for called, stretches in places.items() if called[0] != called[1]]
     return sorted(result, key=lambda one: -abs(one.b_ns - one.a_ns))
 
 
-def _replacement(names: tuple[frozenset[str], frozenset[str]], pairs: list[tuple[pd.DataFrame, pd.DataFrame]]) -> Replacement:
-    counts = [sum(len(pair[side]) for pair in pairs) for side in (0, 1)]
-    times = [sum(int(pair[side]["duration_ns"].sum()) for pair in pairs) for side in (0, 1)]
-    return Replacement(*names, len(pairs), *counts, *times)
+def _replacement(names: tuple[frozenset[str], frozenset[str]], stretches: list[Stretch], durations: list[Int]) -> Replacement:
+    rows = [[row for stretch in stretches for row in stretch[side]] for side in (0, 1)]
+    times = [int(mine[there].sum()) for mine, there in zip(durations, rows, strict=True)]
+    return Replacement(*names, len(stretches), *map(len, rows), *times)
 
 
 def _one_step(side: DeviceSide) -> pd.DataFrame:
@@ -85,14 +90,14 @@ def _one_step(side: DeviceSide) -> pd.DataFrame:
     return rows.astype(dict.fromkeys(texts, "string")).fillna(texts).reset_index(drop=True)
 
 
-def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Yield, on both sides, kernels that are aligned and of one name or of most of the work, and what stands between such."""
+def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> list[Stretch]:
+    """Return, on both sides, kernels that are aligned and of one name or of most of the work, and what stands between such."""
     alike = _likeness(a, b)
     gaps = np.full(len(a), sequences.GAP), np.full(len(b), sequences.GAP)
     mine: list[int] = []
     other: list[int] = []
     main = a["kind"].isin(MAIN).to_numpy(bool)
-    found: list[tuple[list[int], list[int]]] = []
+    found: list[Stretch] = []
     for left, right in sequences.best([sequences.Move(1, 1, alike)], *gaps):
         if len(left) and len(right) and (alike[left[0], right[0]] >= _SHORT or main[left[0]]):
             found += [(mine, other), ([*left], [*right])]
@@ -101,15 +106,14 @@ def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[pd.DataFrame,
             mine += left
             other += right
     found.append((mine, other))
-    for place in range(1, len(found), 2):
-        for side, kinds in ((0, a["kind"]), (1, b["kind"])):
+    for side, kinds in ((0, a["kind"].tolist()), (1, b["kind"].tolist())):
+        for place in range(1, len(found), 2):
             before, aligned, after = (found[place + step][side] for step in (-1, 0, 1))
-            _take_neighbours(before, aligned, after, kinds.to_numpy(dtype=object))
-    for mine, other in found:
-        yield a.iloc[mine], b.iloc[other]
+            _take_neighbours(before, aligned, after, kinds)
+    return found
 
 
-def _take_neighbours(before: list[int], aligned: list[int], after: list[int], kinds: npt.NDArray[np.object_]) -> None:
+def _take_neighbours(before: list[int], aligned: list[int], after: list[int], kinds: list[str]) -> None:
     """Move kernels of attention next to an aligned one of attention to it: on one side several do what one does on the other."""
     if kinds[aligned[0]] != _IN_PARTS:
         return
