@@ -25,5 +25,6 @@ setup(
         "kernelscope.analysis.published": ["data/*"],
         "kernelscope.workloads": ["experiments/*.toml", "*.hashes"],
         "kernelscope.reports": ["templates/*", "templates/vendor/*"],
+        "kernelscope.tracer.inside.profiling": ["injected/*.py"],
     },
 )

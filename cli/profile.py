@@ -134,7 +134,9 @@ def _say(folder: Path) -> None:
         console.print()
         report.write(run_, folder / "report.html", advised)
     except EvidenceError as error:
-        print(f"kernelscope: {error}", file=sys.stderr)
+        said = str(error).removeprefix(f"{folder}: ")
+        print(f"{said[:1].upper()}{said[1:]}\nrecording: {folder}", file=sys.stderr)
+        return
     print(f"recording: {folder}; see also `kernelscope breakdown {folder} --by kernel`", file=sys.stderr)
 
 

@@ -155,11 +155,17 @@ class Run:
         if not result:
             entry = self.record.get("passes", {}).get("kernels", {})
             reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
-            raise EvidenceError(f"{self.path}: no kernels pass: {reason}; run it again")
+            reason += "" if ";" in reason else "; run it again"
+            raise EvidenceError(f"{self.path}: {self._clean_alone()}no kernels pass: {reason}")
         clean = self.clean_step_ns
         if clean is None:
             return result[0]
         return min(result, key=lambda data: abs((mean_step_ns(data.measured) or 0) - clean))
+
+    def _clean_alone(self) -> str:
+        """Return the clean step in words, where nothing but it is known."""
+        clean, count = self.clean_step_ns, sum(len(data.measured) for data in self.passes("clean"))
+        return "" if clean is None else f"a step takes {clean / 1e6:,.2f} ms (the median of {count}), of which there is "
 
     def trace(self) -> Trace:
         """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""
