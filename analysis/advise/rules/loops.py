@@ -33,12 +33,13 @@ def over_samples(subject: Subject) -> list[Advice]:
     outside = subject.rows["layer"].isna() & subject.rows["phase"].isin(["other", "data"]) & subject.rows["operator"].notna()
     rows = subject.rows[(outside & subject.rows["part"].isin([COMPUTE, IDLE])).to_numpy(bool)]
     computing = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
-    batch = (subject.facts.get("options") or {}).get("batch") or 0
-    least = max(_MANY, 2 * batch)
+    known = int((subject.facts.get("options") or {}).get("batch") or 0)
+    batch = known or _turns(computing)
+    least = max(_MANY, 2 * known)
     if float(computing["count"].sum()) < least or batch < _BATCH:
         return []
     often = rows[(rows["count"] >= batch).to_numpy(bool)]
-    by_sample = bool(len(often)) and _of_samples(often, batch) >= words.time_of(often) / 2
+    by_sample = bool(len(often)) and bool(known) and _of_samples(often, batch) >= words.time_of(often) / 2
     if by_sample:
         often = rows[(rows["count"] >= _MOST * batch).to_numpy(bool)]
     ns = words.time_of(often)
@@ -69,6 +70,12 @@ def over_samples(subject: Subject) -> list[Advice]:
             words.ids(often),
         )
     ]
+
+
+def _turns(computing: pd.DataFrame) -> int:
+    """Return how often a loop runs where no batch is known: as often as most of what runs many times; 0 where nothing does."""
+    many = computing[(computing["count"] >= _BATCH).to_numpy(bool)]
+    return int(many.groupby(many["count"].round())["time_ns"].sum().idxmax()) if len(many) else 0
 
 
 def _of_samples(rows: pd.DataFrame, batch: int) -> int:

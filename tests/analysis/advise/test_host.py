@@ -151,6 +151,15 @@ def augmented(*counts, batch=32):
     return replace(made, rows=rows, facts={**made.facts, "options": {"batch": batch}})
 
 
+@pytest.mark.parametrize(("count", "advised"), [(256, True), (120, True), (40, False)])
+def test_a_loop_is_seen_where_no_batch_is_known(count, advised):
+    """Such as a tensor that is read row by row, or parameters that are updated one by one; not what runs a few times."""
+    made = small_operators(count)
+    found = loops.over_samples(replace(made, facts={**made.facts, "options": {}}))
+    assert [one.topic for one in found] == ["small operators"] * advised
+    assert all(f"{count} times or more" in one.evidence[0] for one in found)
+
+
 @pytest.mark.parametrize(("count", "ms"), [(25.5, 4.0), (2.0, 1.0)], ids=["four of five samples", "twice a step"])
 def test_operators_that_run_by_chance_are_of_the_loop(count, ms):
     """An augmentation of four images in five costs as much as the others, and is no loop of its own."""
