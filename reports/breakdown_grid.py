@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from kernelscope.analysis.accounting import host_rows
 from kernelscope.analysis.kernels.short_names import short
 from kernelscope.reports import breakdown_words, content, units
 from kernelscope.reports.content import Row
@@ -74,10 +75,11 @@ def shared_path(result: Mapping[str, Any], most: int) -> str:
 def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     """Return the table for short keys: key by key, then the numbers with a bar, which gets the room that the others leave.
 
-    Of more than `most` rows, the last ones become one.
+    Of more than `most` rows, the last ones become one; rows of the host stand below it.
     """
     unit, decimals = unit_of(result)
-    shown, rest = result["rows"][:most], result["rows"][most:]
+    device, host = host_rows.apart(result["by"], result["rows"])
+    shown, rest = [*device[:most], *host], device[most:]
     named = [key for place, key in enumerate(keys(result)[0]) if not place or any(row.get(key) for row in result["rows"])]
     own: list[tuple[str, str, dict[str, Any]]] = [("own", "", _RIGHT)] if result.get("inclusive") else []
     path = shared_path(result, most)
@@ -105,7 +107,7 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
         time, share = sums(rest)
         blank = [""] * (len(named) - 1 + len(own))
         both = ("", "") if own else (units.in_unit(time, unit, decimals), units.percent(share))
-        lines.append((f"({len(rest)} more)", *blank, *both, "", "", ""))
+        lines.insert(most, (f"({len(rest)} more)", *blank, *both, "", "", ""))
     return _table(columns, lines, width)
 
 

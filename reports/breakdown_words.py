@@ -30,7 +30,7 @@ def known(breakdown: Mapping[str, Any]) -> str:
     key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
     coverage = breakdown["coverage"]
     if key in ("kernel", "kind"):
-        return "" if coverage >= 1 else f"what ran in {units.percent(1 - coverage)} of it was not recorded"
+        return "" if coverage >= 1 else f"nothing tells what happened in {units.percent(1 - coverage)} of it"
     return f"{key} known for {units.percent(coverage)}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelscope.analysis.accounting.host_rows import summed_up
 from kernelscope.reports import breakdown_words, units
 
 Record = Mapping[str, Any]
@@ -115,9 +116,12 @@ _ORDER = ("kernel", "kind", "range", "operator", "layer", "layer-kernel", "phase
 
 
 def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
-    """Return the first breakdown with the rows of most time in front, of which ROWS are shown."""
+    """Return the first breakdown with the rows of most time in front, of which ROWS are shown, and the host's as one behind."""
     table = first(breakdowns)
-    return table and {**table, "rows": sorted(table["rows"], key=breakdown_words.row_ns, reverse=True)}
+    if table is None:
+        return None
+    device, host = summed_up(table["by"], sorted(table["rows"], key=breakdown_words.row_ns, reverse=True))
+    return {**table, "rows": [*device, *host]}
 
 
 def title(table: Mapping[str, Any]) -> str:

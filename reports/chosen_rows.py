@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
+from kernelscope.reports import units
 from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
 from kernelscope.reports.table import Table, of_rows
 
@@ -140,7 +141,7 @@ def _values(rows: Sequence[Row], wanted: Sequence[tuple[str, str, str]]) -> str:
 def _others(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str, Any]:
     """Return rows added up. what: which these are, in words."""
     whole: dict[str, Any] = dict.fromkeys(columns)
-    whole[columns[0]] = f"({len(rows)} others{what})"
+    whole[columns[0]] = f"({units.counted(len(rows), 'other')}{what})"
     for name in _SUMS:
         known = [row[name] for row in rows if row.get(name) is not None]
         whole[name] = sum(known) if known else None

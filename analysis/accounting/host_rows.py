@@ -1,4 +1,4 @@
-"""Tables of kernels for reading: what the device did first, then one row for all the time in which no kernel ran.
+"""Tables of kernels and kinds for reading: what the device did first, then one row for all the time in which no kernel ran.
 
 Data for programs keeps a row for each cause of that time, in the order of time.
 """
@@ -14,30 +14,33 @@ Row = dict[str, Any]
 ONE = "(host: no kernel running)"
 _NAMED = 3  # causes that the one row names, those with most time
 _HOST = "(host: "
+_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind"}  # where a table's rows of the host are named
 _SUMS = ("duration_ns", "time_ns", "share")
 
 
 def summed_up(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the device, and one for those of the host if there are any; its kind names the causes with most time."""
+    """Return the rows of the device, and one for those of the host; in tables of kernels its kind names the longest causes."""
     device, host = apart(by, rows)
-    return device, [_one(host)] if len(host) > 1 else host
+    return device, [_one(by, host)] if len(host) > 1 else host
 
 
 def apart(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the device and those of the host. Only tables of kernels have the latter."""
-    host = [row for row in rows if str(row["kernel"]).startswith(_HOST)] if by in KERNELS else []
+    """Return the rows of the device and those of the host. Only tables of kernels and kinds have the latter."""
+    column = _COLUMNS.get(by)
+    host = [row for row in rows if str(row[column]).startswith(_HOST)] if column else []
     mine = set(map(id, host))
     return [row for row in rows if id(row) not in mine], host
 
 
-def _one(rows: Sequence[Row]) -> Row:
+def _one(by: str, rows: Sequence[Row]) -> Row:
     """Return rows of the host as one; where layers are told apart, a cause has several."""
     times: dict[str, int] = {}
     for row in rows:
-        cause = str(row["kernel"])[len(_HOST) : -1]
+        cause = str(row[_COLUMNS[by]])[len(_HOST) : -1]
         times[cause] = times.get(cause, 0) + (row["time_ns"] or 0)
     causes = sorted(times, key=lambda cause: -times[cause])
     rest = len(causes) - _NAMED
     named = ", ".join(causes[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
-    return dict.fromkeys(rows[0]) | {"kernel": ONE, "kind": named} | sums
+    names = {"kernel": ONE, "kind": named} if by in KERNELS else {"kind": ONE}
+    return dict.fromkeys(rows[0]) | names | sums

@@ -64,7 +64,11 @@ def of_breakdown(breakdown: Breakdown, short: Callable[[str], str]) -> str:
         numbers = [*_time(row[column], whole), row["count"], *(row[key] for key in single)]
         rows.append([name, *map(_number, numbers), *(row[key] for key in keys[1:])])
     blank = [""] * (len(single) + len(keys))
-    rows += [[f"({len(rest)} others)", *map(_number, _time(rest[column].sum(), whole)), *blank]] if len(rest) else []
+    rows += (
+        [[f"({len(rest)} other{'s' if len(rest) > 1 else ''})", *map(_number, _time(rest[column].sum(), whole)), *blank]]
+        if len(rest)
+        else []
+    )
     rows += [["all", *map(_number, _time(whole, whole)), *blank]]
     unit = {"steps": "ns per step", "capture": "ns", "totals": "ns, durations added"}[breakdown.window]
     note = f"known for {breakdown.coverage:.1%}" + (f", {breakdown.steps:,} steps" if breakdown.steps else "")

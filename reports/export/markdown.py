@@ -77,7 +77,11 @@ def _layers(result: dict[str, Any]) -> str:
     unit = units.common_unit(row["step_median_ns"] for row in result["summary"])
     ranked = sorted(result["layers"], key=lambda row: -max((abs(time) for time in row["time_ns"].values() if time), default=0))
     kept, rest = [row for row in result["layers"] if row in ranked[:_ROWS]], ranked[_ROWS:]
-    labels = [*(content.label(row, "layers") for row in kept), *([f"({len(rest)} others)"] if rest else []), "clean step"]
+    labels = [
+        *(content.label(row, "layers") for row in kept),
+        *([f"({units.counted(len(rest), 'other')})"] if rest else []),
+        "clean step",
+    ]
     columns = [_column([row["time_ns"].get(name) for row in kept], [row["time_ns"].get(name) for row in rest], unit)
                for name in names]  # fmt: skip
     return to_markdown([f"layer, {unit} per step", *names], zip(labels, *columns, strict=True), 1)
@@ -103,7 +107,7 @@ def _breakdown(envelope: Envelope) -> str:
     ranked = sorted(envelope["rows"], key=lambda row: -abs(breakdown_words.row_ns(row)))
     shown, rest = ([breakdown_words.row_ns(row) for row in part] for part in (ranked[:_ROWS], ranked[_ROWS:]))
     labels = [_label(envelope["by"], row) for row in ranked[:_ROWS]]
-    labels += [*([f"({len(rest)} others)"] if rest else []), breakdown_words.whole(envelope)]
+    labels += [*([f"({units.counted(len(rest), 'other')})"] if rest else []), breakdown_words.whole(envelope)]
     shares = [units.percent(ns / whole if whole else None) for ns in [*shown, *([sum(rest)] if rest else []), whole]]
     return to_markdown([envelope["by"], unit, "share"], zip(labels, _column(shown, rest, unit), shares, strict=True), 1)
 

@@ -14,7 +14,7 @@ RESULT = {"by": "layer", "step_ns": 100, "rows": ROWS}
 
 def test_what_a_filter_leaves_out_is_one_row():
     rows = chosen(RESULT, ["layer=conv*"])["rows"]
-    assert [row["layer"] for row in rows] == ["conv1", "conv2", "(1 others)"]
+    assert [row["layer"] for row in rows] == ["conv1", "conv2", "(1 other)"]
     assert sum(row["time_ns"] for row in rows) == 100
     assert sum(row["count"] for row in rows) == 12
 
@@ -31,7 +31,7 @@ def test_the_order_and_the_number_of_rows():
 
 def test_rows_in_the_order_of_the_source_keep_it_and_the_largest_are_shown():
     turned = {**RESULT, "rows": ROWS[::-1]}
-    assert [row["layer"] for row in chosen(turned, most=2)["rows"]] == ["conv2", "conv1", "(1 others)"]
+    assert [row["layer"] for row in chosen(turned, most=2)["rows"]] == ["conv2", "conv1", "(1 other)"]
     assert [row["layer"] for row in chosen(turned, sort="time", most=1)["rows"]] == ["conv1", "(2 others)"]
 
 
@@ -68,7 +68,7 @@ def test_rows_that_agree_are_added_up():
     assert [(row["layer"], row["time_ns"]) for row in layers["rows"]] == [("b", 45), ("(2 others)", 55)]
     outside = [{**row, "phase": "outside of steps" if row["layer"] == "b" else "forward"} for row in rows]
     kept = chosen({"by": "kernel", "rows": outside}, group=["kernel"])["rows"]
-    assert [(row["kernel"], row["count"]) for row in kept] == [("(idle)", 1), ("gemm", 3), ("(1 others, outside of steps)", 1)], (
+    assert [(row["kernel"], row["count"]) for row in kept] == [("(idle)", 1), ("gemm", 3), ("(1 other, outside of steps)", 1)], (
         "no step's own"
     )
     with pytest.raises(NotInTable, match="no column 'kind'"):
@@ -82,7 +82,7 @@ def test_what_has_no_part_in_a_step_comes_after_what_has():
         for name, duration, time in (("gemm", 5, 5), ("copy", 3, 3), ("before", 900, 0))
     ]
     kept = chosen({"by": "kernel", "rows": rows}, most=2)["rows"]
-    assert [(row["kernel"], row["time_ns"]) for row in kept] == [("gemm", 5), ("copy", 3), ("(1 others)", 0)]
+    assert [(row["kernel"], row["time_ns"]) for row in kept] == [("gemm", 5), ("copy", 3), ("(1 other)", 0)]
 
 
 def test_what_tells_most_of_a_recording():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
@@ -75,7 +76,10 @@ def over_samples(subject: Subject) -> list[Advice]:
 def _turns(computing: pd.DataFrame) -> int:
     """Return how often a loop runs where no batch is known: as often as most of what runs many times; 0 where nothing does."""
     many = computing[(computing["count"] >= _BATCH).to_numpy(bool)]
-    return int(many.groupby(many["count"].round())["time_ns"].sum().idxmax()) if len(many) else 0
+    if many.empty:
+        return 0
+    times = many.groupby(many["count"].round())["time_ns"].sum()
+    return int(times.index.to_numpy(np.int64)[int(times.to_numpy().argmax())])
 
 
 def _of_samples(rows: pd.DataFrame, batch: int) -> int:

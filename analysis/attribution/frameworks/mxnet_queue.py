@@ -131,7 +131,7 @@ class _QueuedStep:
         """Return the layers of which the operator that was taken for this row is one; None where it is this row's."""
         layers = [self._layers[other] for other in sorted(self._unclear.get(row, ()))]
         if len(layers) > _MOST_NAMED:
-            return f"{layers[0]} or {len(layers) - 1} others"
+            return f"{layers[0]} or {len(layers) - 1} other{'s' if len(layers) > 2 else ''}"
         return " or ".join(map(str, dict.fromkeys(layers))) or None
 
     def _sources_end(self, row: int) -> int:
