@@ -46,13 +46,21 @@ def matched_in_groups(tables: Sequence[pd.DataFrame]) -> Int:
 
 def _matched_in(tables: Sequence[pd.DataFrame], group: str) -> Int:
     """Return the matched collectives of one group, or of those that do not tell theirs."""
-    rows = [np.flatnonzero((table["group"].fillna(_ALL) == group).to_numpy(bool)) for table in tables]
+    rows = [_handed_over(table, np.flatnonzero((table["group"].fillna(_ALL) == group).to_numpy(bool))) for table in tables]
     members = [rank for rank, mine in enumerate(rows) if len(mine)]
     among = matched([tables[rank].iloc[rows[rank]].reset_index(drop=True) for rank in members])
     places = np.full((len(among), len(tables)), -1, dtype=np.int64)
     for column, rank in enumerate(members):
         places[:, rank] = rows[rank][among[:, column]]
     return places if len(members) > 1 else places[:0]
+
+
+def _handed_over(table: pd.DataFrame, rows: Int) -> Int:
+    """Return rows in the order in which the program handed them over: it may ask for them in another one."""
+    if "posted_ns" not in table or table["posted_ns"].isna().all():
+        return rows
+    handed = table["posted_ns"].fillna(table["start_ns"]).to_numpy(np.int64)
+    return rows[np.argsort(handed[rows], kind="stable")]
 
 
 def _shift(base: pd.DataFrame, other: pd.DataFrame) -> int:

@@ -24,7 +24,7 @@ from kernelscope.analysis.files import json_text
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
-VERSION = 4  # raise it when other summaries are made of the same captures
+VERSION = 5  # raise it when other summaries are made of the same captures
 _FACTS = tuple(field.name for field in fields(RankRecording) if field.name != "table")
 
 

@@ -17,7 +17,8 @@ import pandas as pd
 from kernelscope.analysis.ranks.clocks import Clocks
 from kernelscope.analysis.ranks.inherited import Waits, charged
 from kernelscope.analysis.ranks.parts import HOSTS, KERNELS
-from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.ranks.point_to_point import ends
+from kernelscope.analysis.ranks.recording import RankRecording, numbers
 
 Int = npt.NDArray[np.int64]
 Masked = Any  # np.ma.MaskedArray of int64, [collectives, ranks]: masked where a rank is not in a collective
@@ -30,7 +31,44 @@ def waits(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> Int:
     start, end = times(places, ranks)
     corrected = start - clocks.offsets_ns
     waited = np.minimum(corrected.max(axis=1, keepdims=True) - corrected, end - start)
-    return np.asarray(np.maximum(waited.filled(0), 0))
+    return np.where(going_on(places, ranks, clocks), 0, np.maximum(waited.filled(0), 0))
+
+
+def going_on(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt.NDArray[np.bool_]:
+    """Return [collectives, ranks]: where a rank sends a message without waiting for the other.
+
+    That is where the program goes on from it, and where it ends before the other begins to receive.
+    """
+    result = np.zeros(places.shape, dtype=bool)
+    sender, receiver = ends(of_first(places, ranks, ["group"])["group"], numbers(ranks))
+    sent = np.flatnonzero(sender >= 0)
+    if not len(sent):
+        return result
+    start, end = times(places[sent], ranks)
+    posted = np.column_stack(
+        [one.collectives["posted_ns"].notna().to_numpy(bool)[places[sent, number]] for number, one in enumerate(ranks)]
+    )
+    over = (end - clocks.offsets_ns).data < (start - clocks.offsets_ns).data[np.arange(len(sent)), receiver[sent], None]
+    result[sent, sender[sent]] = (posted | over)[np.arange(len(sent)), sender[sent]]
+    return result
+
+
+def corrected(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> tuple[Masked, Masked]:
+    """Return starts and ends by corrected clocks, [collectives, ranks]; an end is masked, too, where the rank goes on before."""
+    start, end = times(places, ranks)
+    masked = np.ma.getmaskarray(end) | going_on(places, ranks, clocks)
+    return start - clocks.offsets_ns, np.ma.masked_array(end.data - clocks.offsets_ns, mask=masked)
+
+
+def singles(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt.NDArray[np.float64]:
+    """Return how long each matched collective took once the last rank had begun it, ns.
+
+    NaN where a message had been sent before it was asked for: nothing tells when it came.
+    """
+    start, end = corrected(places, ranks, clocks)
+    taken = np.maximum((end.mean(axis=1) - start.max(axis=1)).filled(0.0), 0.0)
+    unseen = going_on(places, ranks, clocks) & (end.data < start.max(axis=1, keepdims=True).filled(0))
+    return np.where(unseen.any(axis=1), np.nan, taken)
 
 
 def times(places: Int, ranks: Sequence[RankRecording]) -> tuple[Masked, Masked]:
