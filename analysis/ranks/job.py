@@ -16,7 +16,7 @@ from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, by_messages, cl
 from kernelscope.analysis.ranks.groups import groups
 from kernelscope.analysis.ranks.matching import matched_in_groups
 from kernelscope.analysis.ranks.messages import bandwidths
-from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, OTHER, TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, MESSAGE, OTHER, TRANSFER, UNMATCHED, WAITING
 from kernelscope.analysis.ranks.recording import RankRecording, numbers
 from kernelscope.analysis.trace import intervals
 from kernelscope.tracer.inside import temporary
@@ -125,9 +125,24 @@ def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched
         notes.append(
             f"{unmatched} collectives of single ranks have none on all others that ends with them: waiting in them is not known"
         )
+    between = sum(_without_peers(one) for one in ranks)
+    if between:
+        notes.append(
+            f"{between} kernels of all ranks send and receive and do not tell between whom, as those of batches of messages "
+            "(batch_isend_irecv): they count as collectives where all ranks leave them together, and are not known elsewhere"
+        )
     if len({one.steps for one in ranks}) > 1:
         notes.append(f"ranks were recorded for {min(one.steps for one in ranks)} to {max(one.steps for one in ranks)} steps")
     return notes
+
+
+def _without_peers(one: RankRecording) -> int:
+    """Return how many of a rank's collectives send and receive between ranks that nothing tells.
+
+    A batch is one kernel, launched after the ranges that tell of its messages have ended (pytorch/pytorch issue 194693).
+    """
+    sends = one.collectives["operation"].to_numpy(dtype=object) == MESSAGE
+    return int((sends & one.collectives["group"].isna().to_numpy(bool)).sum())
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------------------

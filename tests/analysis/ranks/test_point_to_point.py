@@ -134,6 +134,18 @@ def test_kernels_that_tell_their_peer_are_messages(tmp_path):
     assert (row["operation"], row["bytes"], row["members"], row["count"]) == ("send and receive", 2000, 2, 84)
     assert row["wait_ns"] == pytest.approx(waited.sum(), abs=200)
     assert (result["messages"], result["unmatched"]) == (84, 0)
+    assert not any("do not tell between whom" in note for note in notes(result))
+
+
+def test_kernels_of_batches_are_said_to_tell_no_peer():
+    """Older traces tell of no kernel to whom it sends, as all do of batches: NCCL has one kernel for all of these."""
+    paths = sorted(corpus("ranks/hta_sampled_128").glob("*.json.gz"))
+    names = [
+        event["name"] for path in paths for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        if event.get("cat") == "kernel"
+    ]  # fmt: skip
+    [said] = [note for note in notes(job(paths)) if "do not tell between whom" in note]
+    assert said.startswith(f"{sum(name.startswith('ncclKernel_SendRecv') for name in names)} kernels of all ranks send")
 
 
 # --- stages that hold two chunks each, and send without waiting ---------------------------------------------------------------
