@@ -142,7 +142,7 @@ def _without_peers(one: RankRecording) -> int:
     A batch is one kernel, launched after the ranges that tell of its messages have ended (pytorch/pytorch issue 194693).
     """
     sends = one.collectives["operation"].to_numpy(dtype=object) == MESSAGE
-    return int((sends & one.collectives["group"].isna().to_numpy(bool)).sum())
+    return int((sends & one.collectives["group"].isna().to_numpy(bool)).sum()) if sends.any() else 0
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------------------
@@ -204,9 +204,9 @@ def _possible(places: Int, ranks: Sequence[RankRecording], sent: Int) -> npt.NDA
 
 def _of_rank(one: RankRecording, number: int, places: Int, waited_ns: int, found: Clocks) -> dict[str, Any]:
     """Return a rank's step in JOB_PARTS. places: its matched collectives; waited_ns: exposed waiting in all of its steps."""
-    parts, exposed = one.parts, one.exposed
-    lasted = exposed["end_ns"] - exposed["start_ns"]
-    whole, known = int(lasted.sum()), int(lasted[exposed["collective"].isin(places)].sum())
+    parts, (start, end) = one.parts, intervals.edges(one.exposed)
+    matched = waiting.matched_as(places, one)[one.exposed["collective"].to_numpy(np.int64)] >= 0
+    whole, known = int((end - start).sum()), int((end - start)[matched].sum())
     pieces = np.array([known - waited_ns, waited_ns, whole - known], dtype=float)
     split = intervals.apportion(pieces, parts["communication"])
     about = {name: getattr(one, name) for name in ("path", "told_by", "device", "hardware", "steps", "step_ns")}

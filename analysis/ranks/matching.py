@@ -22,13 +22,12 @@ def matched(tables: Sequence[pd.DataFrame]) -> Int:
     """
     if not tables or any(table.empty for table in tables):
         return np.empty((0, len(tables)), dtype=np.int64)
-    shifts = [_shift(tables[0], table) for table in tables]
+    own = [table["operation"].to_numpy(dtype=object) for table in tables]
+    shifts = [0 if np.array_equal(own[0], one) else _shift(tables[0], table) for one, table in zip(own, tables, strict=True)]
     low = max(0, *(-shift for shift in shifts)) if len(shifts) > 1 else 0
     high = min(len(table) - shift for table, shift in zip(tables, shifts, strict=True))
     places = np.array([np.arange(low, max(high, low)) + shift for shift in shifts], dtype=np.int64).T
-    operations = np.array(
-        [table["operation"].to_numpy(dtype=object)[places[:, rank]] for rank, table in enumerate(tables)], dtype=object
-    )
+    operations = np.array([one[places[:, rank]] for rank, one in enumerate(own)], dtype=object)
     return places[(operations == operations[0]).all(axis=0)] if len(places) else places
 
 
@@ -38,7 +37,7 @@ def matched_in_groups(tables: Sequence[pd.DataFrame]) -> Int:
     tables: with group, which ranks take part; where none of them tells, all ranks do (see `matched`). A group is matched by
     itself, among the ranks that have collectives of it.
     """
-    groups = sorted({str(one) for table in tables for one in table["group"].dropna().unique()})
+    groups = sorted({str(one) for table in tables if table["group"].notna().any() for one in table["group"].dropna().unique()})
     if not groups:
         return matched(tables)
     return np.concatenate([_matched_in(tables, group) for group in [*groups, _ALL]])
@@ -65,8 +64,6 @@ def _handed_over(table: pd.DataFrame, rows: Int) -> Int:
 
 def _shift(base: pd.DataFrame, other: pd.DataFrame) -> int:
     """Return by how many collectives the other recording is ahead: its row k + shift is row k of the base."""
-    if len(base) == len(other) and (base["operation"].to_numpy() == other["operation"].to_numpy()).all():
-        return 0
     most = min(_SHIFTS, max(len(base), len(other)) - 1)
     return max(range(-most, most + 1), key=lambda shift: (*_agreement(base, other, shift), -abs(shift)))
 

@@ -23,6 +23,7 @@ from kernelscope.analysis.ranks.clocks import Clocks
 from kernelscope.analysis.ranks.parts import NO_LATE
 from kernelscope.analysis.ranks.point_to_point import is_message
 from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -142,9 +143,8 @@ def _ended(start: Any, end: Any) -> Int:
 
 def _of_rank(one: RankRecording, places: Int, going_on: npt.NDArray[np.bool_], since: int) -> tuple[Float, Float, float]:
     """Return the places in a rank's own work at which collectives begin and end, and all of that work; since: on its clock."""
-    exposed = one.exposed
-    pieces = exposed[exposed["collective"].isin(places[~going_on])].sort_values("start_ns")
-    start, end = (pieces[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    held_up = waiting.matched_as(np.where(going_on, -1, places), one)[one.exposed["collective"].to_numpy(np.int64)] >= 0
+    start, end = (np.sort(edge[held_up]) for edge in intervals.edges(one.exposed))  # none overlap
     stalled = np.concatenate([[0], np.cumsum(end - start)])
 
     def own(at: Int) -> Float:

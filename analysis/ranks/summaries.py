@@ -62,7 +62,8 @@ def _table(stem: str, name: str) -> pd.DataFrame:
     path = f"{stem}.{name}.parquet"
     try:
         with parquet.ParquetFile(path) as file:  # half a millisecond less than read_table, ten thousand times
-            return file.read(use_threads=False).to_pandas()
+            # only collectives have columns of numbers that may be null, which pandas must be told of
+            return file.read(use_threads=False).to_pandas(use_threads=False, ignore_metadata=name != "collectives")
     except (OSError, pa.ArrowException) as error:
         raise EvidenceError(f"{path}: is damaged ({error}); remove it, and say it again") from error
 

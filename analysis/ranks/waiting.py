@@ -152,18 +152,32 @@ def _more(values: Masked, last: Int) -> npt.NDArray[np.float64]:
     return np.asarray(mine - np.nanmedian(others, axis=1))
 
 
+def _asked(places: Int, ranks: Sequence[RankRecording], at: Int, cause: Any) -> pd.DataFrame:
+    """Return what all ranks did, by these causes, before these collectives: their segments, with the rank's place."""
+    tables = [one.segments for one in ranks]
+    row = np.concatenate(
+        [
+            matched_as(places[:, number], one)[table["collective"].to_numpy(np.int64)]
+            for number, (one, table) in enumerate(zip(ranks, tables, strict=True))
+        ]
+    )
+    rank = np.repeat(np.arange(len(ranks)), [len(table) for table in tables])
+    whole = pd.concat(tables, ignore_index=True)  # once: to change each rank's would take longer than to read it
+    del tables
+    asked = np.zeros((len(places), 2), dtype=bool)
+    asked[at, (cause == HOSTS).astype(np.int64)] = True
+    kept = (row >= 0) & asked[row, (whole["what"] == HOSTS).to_numpy(np.int64)]
+    chosen: pd.DataFrame = whole[kept]
+    return chosen.assign(collective=row[kept], rank=rank[kept])
+
+
 def _longer(places: Int, ranks: Sequence[RankRecording], at: Int, late: Int, cause: Any) -> pd.DataFrame:
     """Return where and name of what took most longer on late ranks before collectives, by the number of each row.
 
     at, late, cause: the collective, the rank and the cause of each row.
     """
-    tables = []
-    for number, one in enumerate(ranks):
-        row, segments = matched_as(places[:, number], one), one.segments
-        tables.append(segments.assign(collective=row[segments["collective"].to_numpy(np.int64)], rank=number))
+    whole = _asked(places, ranks, at, cause)
     rows = pd.DataFrame({"row": np.arange(len(at)), "collective": at, "what": cause, "late": late}).astype({"what": object})
-    asked = rows[["collective", "what"]].drop_duplicates()
-    whole = pd.concat(tables, ignore_index=True).merge(asked, on=["collective", "what"])
     wide = whole.pivot_table(
         index=["collective", "what", "where", "name"], columns="rank", values="ns", aggfunc="sum", fill_value=0
     )
