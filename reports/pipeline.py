@@ -19,6 +19,7 @@ def answer(result: Result) -> str:
     """Return what a step costs, what equal work would win, and whose work is unequal."""
     stages, replicas = result["stages"], result["replicas"]
     of = f"{units.counted(replicas, 'replica')} of {units.counted(stages, 'stage')}"
+    of += f" with {units.counted(result['chunks'], 'chunk')} of the model each" if result["chunks"] > 1 else ""
     said = f"A step takes {_time(result['step_s'])} in a pipeline ({of}, {result['micro_batches']} micro-batches). "
     lost = result["played_s"] - result["equal_s"]
     if lost < _LITTLE * result["step_s"]:

@@ -42,10 +42,9 @@ def groups(places: Int, ranks: Sequence[RankRecording], clocks: Clocks, wait_ns:
     if table["group"].nunique() < 2:
         return []
     lasted = (end - start).filled(0)
-    begun, over = (start - clocks.offsets_ns).max(axis=1), (end - clocks.offsets_ns).mean(axis=1)
     table = table.assign(
         taking=taking, time_ns=lasted.sum(axis=1), wait_ns=wait_ns.sum(axis=1), hidden_ns=_hidden(places, ranks, lasted),
-        single_ns=np.maximum((over - begun).filled(0.0), 0.0),
+        single_ns=waiting.singles(places, ranks, clocks),
     )  # fmt: skip
     table["bus_gb_s"] = bandwidths(table.rename(columns={"single_ns": "transfer_ns"}))["bus_gb_s"]
     slower = _slower(table, clocks.uncertainty_ns)
@@ -80,8 +79,8 @@ def _slower(table: pd.DataFrame, uncertainty_ns: int) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for _, kind in table.groupby(_KIND, sort=False):  # without those whose size is not known
-        single = kind.groupby("group")["single_ns"].agg(["median", "size", _most])
-        single = single[single["size"] >= _LEAST]
+        single = kind.groupby("group")["single_ns"].agg(["median", "count", _most])
+        single = single[single["count"] >= _LEAST]
         if len(single) < _LEAST:
             continue
         for name, took in single["_most"].items():

@@ -16,8 +16,8 @@ from kernelscope.analysis.ranks.clocks import DEPENDENT, Clocks, by_messages, cl
 from kernelscope.analysis.ranks.groups import groups
 from kernelscope.analysis.ranks.matching import matched_in_groups
 from kernelscope.analysis.ranks.messages import bandwidths
-from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, OTHER, TRANSFER, UNMATCHED, WAITING
-from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, MESSAGE, OTHER, TRANSFER, UNMATCHED, WAITING
+from kernelscope.analysis.ranks.recording import RankRecording, numbers
 from kernelscope.analysis.trace import intervals
 from kernelscope.tracer.inside import temporary
 
@@ -38,15 +38,15 @@ def job(
     kept, for a run after this one; made where it is not there. timeline: whether the result has one.
 
     Keys: schema; ranks (rank, path, told_by, device, hardware, steps, step_ns, JOB_PARTS in ns per step, which add up to step_ns,
-    offset_ns of its clock); world (how many ranks the captures say there are; None unknown); step_ns (of the slowest rank),
-    parts (JOB_PARTS added up over ranks, ns per step); collectives (operation, bytes, members, count, and added up over ranks per
-    step: wait_ns, transfer_ns, exposed_wait_ns; single_ns, the median transfer of one, with algorithm_gb_s and bus_gb_s, see
-    ranks.messages); groups (see ranks.groups); blame (rank, operation, cause, where, name, count, ns: what others waited for it
-    in a step; rank is None where two came within the clocks' uncertainty); partial (whether more ranks are missing than are
-    there, so that whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before correction,
-    impossible); what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each step); matched, unmatched
-    (collectives of all ranks and messages of two, and those of single ranks that not all have); messages (how many of matched
-    are); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
+    offset_ns of its clock); world (how many ranks the captures say there are; None unknown); step_ns (of the slowest rank), parts
+    (JOB_PARTS added up over ranks, ns per step); collectives (operation, bytes, members, count, and added up over ranks per step:
+    wait_ns, transfer_ns, exposed_wait_ns; single_ns, the median transfer of one (null where none was seen), with algorithm_gb_s
+    and bus_gb_s, see ranks.messages); groups (see ranks.groups); blame (rank, operation, cause, where, name, count, ns: what
+    others waited for it in a step; rank is None where two came within the clocks' uncertainty); partial (whether more ranks are
+    missing than are there, so that whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before
+    correction, impossible); what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each step); matched,
+    unmatched (collectives of all ranks and messages of two, and those of single ranks that not all have); messages (how many of
+    matched are); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
     """
     with temporary.folder() as parts:
         if folder is not None:
@@ -67,7 +67,7 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
     steps = max(one.steps for one in ranks)
     blame = waiting.blamed(places, ranks, found, wait_ns, exposed) if len(places) else pd.DataFrame(columns=list(waiting.BLAMED))
     unmatched = sum(len(one.collectives) for one in ranks) - int((places >= 0).sum())
-    numbers = _numbers(ranks)
+    named = numbers(ranks)
     over_all = {"timeline": _timeline(places, ranks, found, wait_ns, blame, exposed)} if timeline else {}
     return {
         "schema": SCHEMA,
@@ -84,7 +84,7 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
             "uncertainty_ns": found.uncertainty_ns, "apart_ns": found.apart_ns, "impossible": found.impossible,
         },
         "what_if": _what_if(places, ranks, found, blame, steps),
-        "caused": [{**row, "rank": numbers[row["rank"]]} for row in over_time.caused(blame, places, ranks)],
+        "caused": [{**row, "rank": named[row["rank"]]} for row in over_time.caused(blame, places, ranks)],
         "matched": len(places),
         "messages": int((sent[:, 0] >= 0).sum()),
         "unmatched": int(unmatched),
@@ -125,9 +125,24 @@ def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched
         notes.append(
             f"{unmatched} collectives of single ranks have none on all others that ends with them: waiting in them is not known"
         )
+    between = sum(_without_peers(one) for one in ranks)
+    if between:
+        notes.append(
+            f"{between} kernels of all ranks send and receive and do not tell between whom, as those of batches of messages "
+            "(batch_isend_irecv): they count as collectives where all ranks leave them together, and are not known elsewhere"
+        )
     if len({one.steps for one in ranks}) > 1:
         notes.append(f"ranks were recorded for {min(one.steps for one in ranks)} to {max(one.steps for one in ranks)} steps")
     return notes
+
+
+def _without_peers(one: RankRecording) -> int:
+    """Return how many of a rank's collectives send and receive between ranks that nothing tells.
+
+    A batch is one kernel, launched after the ranges that tell of its messages have ended (pytorch/pytorch issue 194693).
+    """
+    sends = one.collectives["operation"].to_numpy(dtype=object) == MESSAGE
+    return int((sends & one.collectives["group"].isna().to_numpy(bool)).sum()) if sends.any() else 0
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------------------
@@ -137,7 +152,7 @@ def _messages(places: Int, ranks: Sequence[RankRecording]) -> Int:
     """Return [matched, 2]: the places of the ranks that send and receive; -1 and -1 of collectives."""
     if not len(places):
         return np.zeros((0, 2), dtype=np.int64)
-    return np.column_stack(point_to_point.ends(waiting.of_first(places, ranks, ["group"])["group"], _numbers(ranks)))
+    return np.column_stack(point_to_point.ends(waiting.of_first(places, ranks, ["group"])["group"], numbers(ranks)))
 
 
 def _clocks(places: Int, ranks: Sequence[RankRecording], sent: Int) -> Clocks:
@@ -189,9 +204,9 @@ def _possible(places: Int, ranks: Sequence[RankRecording], sent: Int) -> npt.NDA
 
 def _of_rank(one: RankRecording, number: int, places: Int, waited_ns: int, found: Clocks) -> dict[str, Any]:
     """Return a rank's step in JOB_PARTS. places: its matched collectives; waited_ns: exposed waiting in all of its steps."""
-    parts, exposed = one.parts, one.exposed
-    lasted = exposed["end_ns"] - exposed["start_ns"]
-    whole, known = int(lasted.sum()), int(lasted[exposed["collective"].isin(places)].sum())
+    parts, (start, end) = one.parts, intervals.edges(one.exposed)
+    matched = waiting.matched_as(places, one)[one.exposed["collective"].to_numpy(np.int64)] >= 0
+    whole, known = int((end - start).sum()), int((end - start)[matched].sum())
     pieces = np.array([known - waited_ns, waited_ns, whole - known], dtype=float)
     split = intervals.apportion(pieces, parts["communication"])
     about = {name: getattr(one, name) for name in ("path", "told_by", "device", "hardware", "steps", "step_ns")}
@@ -208,23 +223,22 @@ def _collectives(
     """Return a row for each operation and size, that with most waiting first."""
     if not len(places):
         return []
-    start, end = (values - found.offsets_ns for values in waiting.times(places, ranks))
+    start, end = waiting.times(places, ranks)
     table = waiting.of_first(places, ranks, ["operation", "bytes", "members"]).reset_index(drop=True)
     table["members"] = table["members"].fillna(pd.Series((places >= 0).sum(axis=1)))  # those that take part
-    single = np.maximum((end.mean(axis=1) - start.max(axis=1)).filled(0.0), 0.0)
     table = table.assign(
         wait_ns=wait_ns.sum(axis=1), transfer_ns=(end - start - wait_ns).sum(axis=1).filled(0),
-        exposed_wait_ns=exposed.sum(axis=1), single_ns=single, count=1,
+        exposed_wait_ns=exposed.sum(axis=1), single_ns=waiting.singles(places, ranks, found), count=1,
     )  # fmt: skip
     groups = table.groupby(["operation", "bytes", "members"], dropna=False, sort=True)
     sums = groups[["wait_ns", "transfer_ns", "exposed_wait_ns", "count"]].sum().reset_index()
     one = groups["single_ns"].median().to_numpy(float)
-    sums = sums.assign(**bandwidths(sums.assign(transfer_ns=one)), single_ns=np.rint(one).astype(np.int64))
+    sums = sums.assign(**bandwidths(sums.assign(transfer_ns=one)), single_ns=one)
     sums = sums.sort_values("wait_ns", ascending=False, kind="stable")
     times = ("wait_ns", "transfer_ns", "exposed_wait_ns")
     return [
         {"operation": str(row["operation"]), "count": int(row["count"]), **{key: round(int(row[key]) / steps) for key in times},
-         "single_ns": int(row["single_ns"]), "bytes": None if pd.isna(row["bytes"]) else int(row["bytes"]),
+         **{key: None if pd.isna(row[key]) else round(row[key]) for key in ("single_ns", "bytes")},
          "members": int(row["members"]),
          **{key: None if pd.isna(row[key]) else round(float(row[key]), 3) for key in ("algorithm_gb_s", "bus_gb_s")}}
         for row in sums.to_dict("records")
@@ -244,13 +258,13 @@ def _what_if(
         return None
     waited = blame[blame["rank"] >= 0].groupby("rank")["others_ns"].sum().sort_values(ascending=False)
     late = [int(rank) for rank in waited.index[waited > LATE * blame["others_ns"].sum()]]
-    played, measured_ns = replay.played(places, ranks, found)
+    played, measured_ns = replay.played(places, ranks, found, blame)
     error, times = replay.what_if(played, measured_ns, late)
     changes = [
         {"name": name, "step_ns": round(ns / steps), "saved_ns": round((measured_ns - ns) / steps)} for name, ns in times.items()
     ]
-    numbers = _numbers(ranks)
-    late_ranks = [numbers[place] for place in late]
+    named = numbers(ranks)
+    late_ranks = [named[place] for place in late]
     return {"error": round(error, 6), "measured_ns": round(measured_ns / steps), "late_ranks": late_ranks, "changes": changes}
 
 
@@ -259,12 +273,8 @@ def _timeline(
     blame: pd.DataFrame, exposed: Int,
 ) -> dict[str, Any]:  # fmt: skip
     wall_ns, lanes = over_time.lanes(over_time.chosen(ranks, blame, exposed), ranks, places, found, wait_ns)
-    numbers = _numbers(ranks)
-    return {"wall_ns": wall_ns, "lanes": [{**lane, "rank": numbers[lane["rank"]]} for lane in lanes]}
-
-
-def _numbers(ranks: Sequence[RankRecording]) -> list[int]:
-    return [one.rank if one.rank is not None else place for place, one in enumerate(ranks)]
+    named = numbers(ranks)
+    return {"wall_ns": wall_ns, "lanes": [{**lane, "rank": named[lane["rank"]]} for lane in lanes]}
 
 
 def _blame(table: pd.DataFrame, ranks: Sequence[RankRecording], steps: int) -> list[dict[str, Any]]:
@@ -275,9 +285,9 @@ def _blame(table: pd.DataFrame, ranks: Sequence[RankRecording], steps: int) -> l
     mine = table.assign(**{name: table[name].mask(table["rank"] < 0) for name in ("cause", "where", "name")})
     sums = mine.groupby(keys, dropna=False, sort=True)["others_ns"].agg(["size", "sum"]).reset_index()
     sums = sums.sort_values("sum", ascending=False, kind="stable")
-    numbers = _numbers(ranks)
+    named = numbers(ranks)
     return [
-        {"rank": numbers[int(row["rank"])] if row["rank"] >= 0 else None, "operation": str(row["operation"]),
+        {"rank": named[int(row["rank"])] if row["rank"] >= 0 else None, "operation": str(row["operation"]),
          **{name: None if pd.isna(row[name]) else str(row[name]) for name in ("cause", "where", "name")},
          "count": int(row["size"]), "ns": round(int(row["sum"]) / steps)}
         for row in sums.to_dict("records") if row["sum"] > 0

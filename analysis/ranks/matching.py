@@ -22,13 +22,12 @@ def matched(tables: Sequence[pd.DataFrame]) -> Int:
     """
     if not tables or any(table.empty for table in tables):
         return np.empty((0, len(tables)), dtype=np.int64)
-    shifts = [_shift(tables[0], table) for table in tables]
+    own = [table["operation"].to_numpy(dtype=object) for table in tables]
+    shifts = [0 if np.array_equal(own[0], one) else _shift(tables[0], table) for one, table in zip(own, tables, strict=True)]
     low = max(0, *(-shift for shift in shifts)) if len(shifts) > 1 else 0
     high = min(len(table) - shift for table, shift in zip(tables, shifts, strict=True))
     places = np.array([np.arange(low, max(high, low)) + shift for shift in shifts], dtype=np.int64).T
-    operations = np.array(
-        [table["operation"].to_numpy(dtype=object)[places[:, rank]] for rank, table in enumerate(tables)], dtype=object
-    )
+    operations = np.array([one[places[:, rank]] for rank, one in enumerate(own)], dtype=object)
     return places[(operations == operations[0]).all(axis=0)] if len(places) else places
 
 
@@ -38,7 +37,7 @@ def matched_in_groups(tables: Sequence[pd.DataFrame]) -> Int:
     tables: with group, which ranks take part; where none of them tells, all ranks do (see `matched`). A group is matched by
     itself, among the ranks that have collectives of it.
     """
-    groups = sorted({str(one) for table in tables for one in table["group"].dropna().unique()})
+    groups = sorted({str(one) for table in tables if table["group"].notna().any() for one in table["group"].dropna().unique()})
     if not groups:
         return matched(tables)
     return np.concatenate([_matched_in(tables, group) for group in [*groups, _ALL]])
@@ -46,7 +45,7 @@ def matched_in_groups(tables: Sequence[pd.DataFrame]) -> Int:
 
 def _matched_in(tables: Sequence[pd.DataFrame], group: str) -> Int:
     """Return the matched collectives of one group, or of those that do not tell theirs."""
-    rows = [np.flatnonzero((table["group"].fillna(_ALL) == group).to_numpy(bool)) for table in tables]
+    rows = [_handed_over(table, np.flatnonzero((table["group"].fillna(_ALL) == group).to_numpy(bool))) for table in tables]
     members = [rank for rank, mine in enumerate(rows) if len(mine)]
     among = matched([tables[rank].iloc[rows[rank]].reset_index(drop=True) for rank in members])
     places = np.full((len(among), len(tables)), -1, dtype=np.int64)
@@ -55,10 +54,16 @@ def _matched_in(tables: Sequence[pd.DataFrame], group: str) -> Int:
     return places if len(members) > 1 else places[:0]
 
 
+def _handed_over(table: pd.DataFrame, rows: Int) -> Int:
+    """Return rows in the order in which the program handed them over: it may ask for them in another one."""
+    if "posted_ns" not in table or table["posted_ns"].isna().all():
+        return rows
+    handed = table["posted_ns"].fillna(table["start_ns"]).to_numpy(np.int64)
+    return rows[np.argsort(handed[rows], kind="stable")]
+
+
 def _shift(base: pd.DataFrame, other: pd.DataFrame) -> int:
     """Return by how many collectives the other recording is ahead: its row k + shift is row k of the base."""
-    if len(base) == len(other) and (base["operation"].to_numpy() == other["operation"].to_numpy()).all():
-        return 0
     most = min(_SHIFTS, max(len(base), len(other)) - 1)
     return max(range(-most, most + 1), key=lambda shift: (*_agreement(base, other, shift), -abs(shift)))
 

@@ -6,12 +6,13 @@ end. With these dependencies a step is played again: as it was, without the gaps
 and with equal work, where every operation lasts what its kind lasts on average. The slowdown is the second by the third.
 
 The method is that of Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025: compute gets
-the mean of its kind, communication the median of its transfers. Pipelines in which a stage holds several chunks of the model are
-not played.
+the mean of its kind, communication the median of its transfers. Where a stage holds several chunks of the model (interleaved
+pipelines), the last stage sends to the next chunk of the first one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -25,6 +26,7 @@ import pyarrow
 from pyarrow import parquet
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.ranks.replay import MOST_ERROR
 
 SCHEMA = "kernelscope/pipeline/1"
 COLUMNS = ("dp_rank", "stage", "step", "optype", "start_ts", "duration", "seq_id", "mc")
@@ -43,10 +45,16 @@ Operation = tuple[str, int, int]  # kind, number in its stage, stage
 
 @dataclass
 class _Schedule:
-    """What the operations of a step wait for. after: for each, those before it. groups: those that end together."""
+    """What the operations of a step wait for. after: for each, those before it. groups: those that end together.
 
+    chunks: of each operation of a chunk of the model, which one of all stages'. messages: who sends and receives each, by way,
+    the first of the two chunks, and which one it is of theirs.
+    """
+
+    chunks: Mapping[Operation, int]
     after: dict[Operation, list[Operation]] = field(default_factory=dict)
     groups: dict[Operation, list[Operation]] = field(default_factory=dict)
+    messages: dict[tuple[str, int, int], list[Operation]] = field(default_factory=dict)
 
     def chain(self, operations: Iterable[Operation]) -> None:
         """Let each of these wait for the one before it."""
@@ -82,11 +90,12 @@ def is_recording(path: Path) -> bool:
 def pipeline(path: Path) -> dict[str, Any]:
     """Return what a job loses to unequal work, as plain data; raise EvidenceError where it cannot be played.
 
-    Keys: schema, path; replicas, stages, steps, micro_batches; step_s (the mean one, measured), played_s (without gaps), equal_s
-    (with equal work), error (part of the measured time by which the step is played wrongly with its gaps), slowdown (played_s by
-    equal_s); by_stage, by_worker (replica and stage), by_kind: rows with slowdown, that of a step with equal work in which these
-    alone last what they lasted, the slowest first; bubbles: for each stage the part of the step in which it does not compute,
-    measured and with equal work; ideal_bubble: (stages - 1) / (stages - 1 + micro-batches).
+    Keys: schema, path; replicas, stages, chunks (of the model, of each stage), steps, micro_batches; step_s (the mean one,
+    measured), played_s (without gaps), equal_s (with equal work), error (part of the measured time by which the step is played
+    wrongly with its gaps), slowdown (played_s by equal_s); by_stage, by_worker (replica and stage), by_kind: rows with slowdown,
+    that of a step with equal work in which these alone last what they lasted, the slowest first; bubbles: for each stage the part
+    of the step in which it does not compute, measured and with equal work; ideal_bubble: (stages - 1) / (stages - 1 +
+    micro-batches * chunks).
     """
     table = _table(path)
     replicas, stages = (int(table[name].max()) + 1 for name in ("dp_rank", "stage"))
@@ -98,6 +107,9 @@ def pipeline(path: Path) -> dict[str, Any]:
     measured = _step(recorded.start, recorded.lasting)
     played = _played(order, schedule, recorded.lasting, recorded.transfer, none)
     again = _played(order, schedule, recorded.lasting, recorded.transfer, gaps)
+    error = float(again.mean() / measured.mean() - 1.0)
+    if abs(error) > MOST_ERROR:
+        raise EvidenceError(f"{path}: played again, its steps are {abs(error):.0%} off what was measured; nothing is predicted")
     equal = _equal(recorded)
     ideal = _played(order, schedule, *equal, none)
 
@@ -111,12 +123,13 @@ def pipeline(path: Path) -> dict[str, Any]:
         ]
         return float(_played(order, schedule, mixed[0], mixed[1], none).mean() / ideal.mean())
 
-    batches = max(one[1] for one in order if one[0] == FORWARD) + 1
+    passes, chunks = max(one[1] for one in order if one[0] == FORWARD) + 1, int(table["mc"].max()) + 1
     workers = [(replica, stage) for replica in range(replicas) for stage in range(stages)]
     return {
-        "schema": SCHEMA, "path": str(path), "replicas": replicas, "stages": stages, "micro_batches": batches,
+        "schema": SCHEMA, "path": str(path), "replicas": replicas, "stages": stages, "chunks": chunks,
+        "micro_batches": passes // chunks,
         "steps": int(measured.shape[-1]), "step_s": float(measured.mean()), "played_s": float(played.mean()),
-        "equal_s": float(ideal.mean()), "error": float(again.mean() / measured.mean() - 1.0),
+        "equal_s": float(ideal.mean()), "error": error,
         "slowdown": float(played.mean() / ideal.mean()),
         "by_stage": _slowest({"stage": stage, "slowdown": slowdown(stage=stage)} for stage in range(stages)),
         "by_worker": _slowest(
@@ -124,7 +137,7 @@ def pipeline(path: Path) -> dict[str, Any]:
         ),
         "by_kind": _slowest({"kind": kind, "slowdown": slowdown(kind=kind)} for kind in sorted({one[0] for one in order})),
         "bubbles": _bubbles(recorded, measured, equal[0], ideal, stages),
-        "ideal_bubble": (stages - 1) / (stages - 1 + batches),
+        "ideal_bubble": (stages - 1) / (stages - 1 + passes),
     }  # fmt: skip
 
 
@@ -140,16 +153,36 @@ def _table(path: Path) -> pd.DataFrame:
     table["optype"] = table["optype"].astype(str)
     if table.empty or not {FORWARD, BACKWARD, _OPTIMIZER} <= set(table["optype"]):
         raise EvidenceError(f"{path}: holds no steps of a pipeline; name a recording with {FORWARD}, {BACKWARD}, {_OPTIMIZER}")
-    if (table["mc"] > 0).any():
-        raise EvidenceError(f"{path}: stages hold several chunks of the model, whose order is not played; nothing is predicted")
-    return table
+    chunks = table[table["optype"].isin([FORWARD, BACKWARD])].groupby("stage")["mc"].unique()
+    if any(sorted(mine) != list(range(int(table["mc"].max()) + 1)) for mine in chunks):
+        raise EvidenceError(f"{path}: stages hold other chunks of the model, or some are missing; nothing is predicted")
+    if table.duplicated(["dp_rank", "step", "optype", "seq_id", "stage"]).any():
+        raise EvidenceError(f"{path}: an operation is recorded twice in a step; nothing is predicted")
+    return _sent(table)
+
+
+def _sent(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a recording without messages at the ends of the model, which were never sent; some have one for each micro-batch."""
+    parts = table["optype"].str.extract(r"^(?P<way>forward|backward)-(?P<what>compute|send|recv)$")
+    rows = table.join(parts).assign(chunk=table["mc"] * (table["stage"].max() + 1) + table["stage"])
+    keys = ["way", "stage", "seq_id"]
+    chunk = rows[rows["what"] == "compute"].drop_duplicates(keys).set_index(keys)["chunk"]
+    counts = rows.groupby(["way", "stage", "what"])["seq_id"].nunique().unstack()
+    last = ((rows["way"] == "forward") == (rows["what"] == "send")).to_numpy(bool)
+    end = np.where(last, chunk.max(), 0)
+    own = rows[keys].merge(chunk.reset_index(), how="left", on=keys)["chunk"].to_numpy(float)
+    each = pd.Series(False, index=rows.index)
+    for what in ("send", "recv"):
+        if what in counts:
+            whole = counts.index[counts[what] == counts["compute"]]
+            each |= (rows["what"] == what) & pd.MultiIndex.from_frame(rows[["way", "stage"]]).isin(whole)
+    sent: pd.DataFrame = table.loc[~(each.to_numpy(bool) & (own == end))]
+    return sent
 
 
 def _recorded(table: pd.DataFrame, schedule: _Schedule, path: Path) -> _Recorded:
     """Return when operations began and how long they lasted; steps that lack one somewhere are left out."""
     index, columns = ["dp_rank", "step"], ["optype", "seq_id", "stage"]
-    if table.duplicated([*index, *columns]).any():
-        raise EvidenceError(f"{path}: an operation is recorded twice in a step; nothing is predicted")
     wide = table.pivot_table(index=index, columns=columns, values=["start_ts", "duration"])
     whole = wide.notna().all(axis=1).groupby("step").all()
     steps = whole.index[whole]
@@ -194,9 +227,12 @@ def _last(one: Operation, starts: Sequence[Float]) -> Float:
 
 def _scheduled(table: pd.DataFrame, stages: int, path: Path) -> _Schedule:
     """Return what waits for what, as the first replica's first step has it."""
-    schedule = _Schedule()
     first = table[(table["dp_rank"] == table["dp_rank"].min()) & (table["step"] == table["step"].min())]
     first = first.sort_values(["start_ts", "seq_id", "optype"])
+    columns = [first[name].tolist() for name in ("optype", "seq_id", "stage", "mc")]
+    schedule = _Schedule(
+        {(kind, number, stage): mc * stages + stage for kind, number, stage, mc in zip(*columns, strict=True) if mc >= 0}
+    )
     by_stage = {
         stage: [(str(kind), int(number), stage) for kind, number in zip(rows["optype"], rows["seq_id"], strict=True)]
         for stage, rows in ((int(str(key)), rows) for key, rows in first.groupby("stage"))
@@ -206,7 +242,7 @@ def _scheduled(table: pd.DataFrame, stages: int, path: Path) -> _Schedule:
     for operations in by_stage.values():
         _compute(schedule, operations)
         for way in _SENDS:
-            _messages(schedule, operations, way)
+            _messages(schedule, operations, way, path)
         _ends(schedule, operations)
     _groups(schedule, [one for operations in by_stage.values() for one in operations], stages)
     unknown = {other for others in schedule.after.values() for other in others} - set(schedule.after)
@@ -225,30 +261,50 @@ def _compute(schedule: _Schedule, operations: Sequence[Operation]) -> None:
     computing = _of(operations, FORWARD, BACKWARD)
     schedule.chain(computing)
     schedule.chain(_of(operations, _GATHER, _SCATTER))
-    gathered = _of(operations, _GATHER)
     forward = _of(computing, FORWARD)
-    if gathered and forward:
-        schedule.after[forward[0]].append(gathered[-1])
+    for one in _of(operations, _GATHER):
+        mine = [other for other in forward if schedule.chunks.get(one) in (None, schedule.chunks[other])]
+        for first in mine[:1]:
+            schedule.after[first].append(one)
 
 
-def _messages(schedule: _Schedule, operations: Sequence[Operation], way: str) -> None:
+def _messages(schedule: _Schedule, operations: Sequence[Operation], way: str, path: Path) -> None:
     """Let a micro-batch wait for what it receives, and what it sends for it; they are received one after the other."""
     computing = _of(operations, FORWARD, BACKWARD)
     mine = sorted(_of(operations, f"{way}-compute"))
     sent, received = sorted(_of(operations, f"{way}-send")), sorted(_of(operations, f"{way}-recv"))
     schedule.chain(sent)
     schedule.chain(received)
-    for compute, one in zip(mine, sent, strict=False):
+    for compute, one in _matched(schedule, mine, sent, f"{way}-send", path):
         schedule.after[one].append(compute)
-    for place, (compute, one) in enumerate(zip(mine, received, strict=False)):
+    for compute, one in _matched(schedule, mine, received, f"{way}-recv", path):
         schedule.after[compute].append(one)
-        if place:
-            schedule.after[one].append(mine[place - 1])
+        schedule.after[one].extend(mine[: mine.index(compute)][-1:])
     # nobody asks for gradients before the forward passes that precede them are under way
     first = next((place for place, one in enumerate(computing) if one[0] == BACKWARD), 0)
     if way == "backward" and first >= 2:
         for one in (*sent[:1], *received[:1]):
             schedule.after[one].append(computing[first - 2])
+
+
+def _matched(
+    schedule: _Schedule, mine: Sequence[Operation], messages: Sequence[Operation], kind: str, path: Path
+) -> list[tuple[Operation, Operation]]:
+    """Return what computes with the message that each needs or makes, and keep who is at the other end.
+
+    Raises EvidenceError where there are other numbers of messages.
+    """
+    way, _, end = kind.partition("-")
+    towards = _SENDS[way] if end == "send" else -_SENDS[way]
+    having = [one for one in mine if 0 <= schedule.chunks[one] + towards <= max(schedule.chunks.values())]
+    if len(having) != len(messages):
+        raise EvidenceError(f"{path}: a step has {len(messages)} {kind} where {len(having)} are needed; nothing is predicted")
+    passed: Counter[int] = Counter()
+    for one, message in zip(having, messages, strict=True):
+        chunk = schedule.chunks[one]
+        schedule.messages.setdefault((way, min(chunk, chunk + towards), passed[chunk]), []).append(message)
+        passed[chunk] += 1
+    return list(zip(having, messages, strict=True))
 
 
 def _ends(schedule: _Schedule, operations: Sequence[Operation]) -> None:
@@ -261,14 +317,8 @@ def _ends(schedule: _Schedule, operations: Sequence[Operation]) -> None:
 
 def _groups(schedule: _Schedule, operations: Sequence[Operation], stages: int) -> None:
     """Say which operations end together: a message with its receipt, and collectives."""
-    there = set(operations)
-    for way, towards in _SENDS.items():
-        for kind, number, stage in _of(operations, f"{way}-send"):
-            peer = f"{way}-recv", number, stage + towards
-            schedule.together([one for one in ((kind, number, stage), peer) if one in there])
-        for one in _of(operations, f"{way}-recv"):
-            if one not in schedule.groups:
-                schedule.together([one])
+    for both in schedule.messages.values():
+        schedule.together(both)
     for one in _of(operations, _GATHER, _SCATTER):
         schedule.together([one])
     for kind, members in ((_EMBEDDING, {0, stages - 1}), (_CLIP, set(range(stages)))):

@@ -44,32 +44,41 @@ def between(trace: Trace, rows: pd.DataFrame, rank: int | None) -> pd.DataFrame:
 
 
 def from_operators(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return ranges of gloo from the begin of the operators that send and receive: gloo writes its own once the data is sent.
+    """Return ranges of gloo that send and receive as long as the program was in them, with posted_ns.
 
-    A send that does not wait ends with its operator. Gloo's range goes on until the program asks whether it is done, which
-    pipelines do at the end of a step.
+    Gloo writes a range once the data is handed over, and ends it when the program has asked whether it is done: pipelines do that
+    when they need what they receive, and for sends at the end of a step. What the program does until then is no waiting. So a
+    send that it goes on from ends with its operator, and such a receive begins when the program asks for it: after the last that
+    its thread did. posted_ns: when the operator of these began; null where the program waits at once.
     """
     operators, row = _around(trace, rows)
     if operators.empty:
-        return rows
+        return rows.assign(posted_ns=pd.array([pd.NA] * len(rows), dtype="Int64"))
+    known = row >= 0
     begun, over = (operators[name].to_numpy(np.int64)[row] for name in ("start_ns", "end_ns"))
     start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    sends = (row >= 0) & (operators["name"] == _SEND).to_numpy(bool)[row]
-    apart = sends & (_next_operator(trace, rows, over) < end)
-    return rows.assign(start_ns=np.where(row >= 0, begun, start), end_ns=np.where(apart, over, end))
+    sends = (operators["name"] == _SEND).to_numpy(bool)[row]
+    asked = _last_before(trace, rows)
+    posted = known & (asked > over)
+    return rows.assign(
+        start_ns=np.where(posted & ~sends, asked, np.where(known, begun, start)),
+        end_ns=np.where(posted & sends, over, end),
+        posted_ns=pd.Series(begun, index=rows.index, dtype="Int64").mask(~posted),
+    )
 
 
-def _next_operator(trace: Trace, rows: pd.DataFrame, after: Int) -> Int:
-    """Return when the thread of each row begins its next operator from a time on; the largest time where it begins none."""
-    thread, begun, _ = intervals.spans(trace.operators)
-    order = np.lexsort((begun, thread))
-    thread, begun = thread[order], begun[order]
-    mine = intervals.spans(rows)[0]
-    result = np.full(len(rows), np.iinfo(np.int64).max)
+def _last_before(trace: Trace, rows: pd.DataFrame) -> Int:
+    """Return when the thread of each row last began or ended anything before that row's end; the least time where it did not."""
+    done = [intervals.spans(table) for table in (trace.operators, trace.ranges)]
+    thread = np.concatenate([one[0] for one in done for _ in range(2)])
+    times = np.concatenate([edge for one in done for edge in one[1:]])
+    order = np.lexsort((times, thread))
+    thread, times = thread[order], times[order]
+    mine, _, end = intervals.spans(rows)
+    result = np.full(len(rows), np.iinfo(np.int64).min)
     for one in np.unique(mine):
-        chosen, times = mine == one, begun[thread == one]
-        place = np.searchsorted(times, after[chosen], side="left")
-        result[chosen] = np.append(times, np.iinfo(np.int64).max)[place]
+        chosen, own = mine == one, np.concatenate([result[:1], times[thread == one]])
+        result[chosen] = own[np.searchsorted(own, end[chosen], side="left") - 1]
     return result
 
 
@@ -79,6 +88,8 @@ def _around(trace: Trace, rows: pd.DataFrame) -> tuple[pd.DataFrame, Int]:
     if operators.empty or "thread" not in rows or rows["thread"].isna().all():
         return operators.iloc[:0], np.full(len(rows), -1, dtype=np.int64)
     thread, start, _ = intervals.spans(rows)
+    if "posted_ns" in rows:
+        start = rows["posted_ns"].fillna(rows["start_ns"]).to_numpy(np.int64)
     return operators, intervals.innermost(*intervals.spans(operators), thread, start)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,16 +54,16 @@ SEGMENT = ("collective", "what", "where", "name", "ns")
 class RankRecording:
     """One rank of a job.
 
-    rank, world: its number and how many there are, None where neither content nor name tells. told_by: which of the two told
-    the rank. device, hardware: what computes. steps: how many; step_ns: the mean one; window_ns: when the first of them begins
-    and the last one ends, clock of this rank; parts: PARTS with ns per step, which add up to it. collectives: in the order of
-    their starts, clock of this rank: operation, start_ns, end_ns, idle_ns (the device did nothing between the end of the one
-    before and this start), before_ns (from that end to this start; -1 of the first), bytes and members (see messages). exposed:
-    pieces of them that no other kernel and no earlier collective hides, in steps: collective (place in collectives), start_ns,
-    end_ns. segments: what was done before each and after the one before it (SEGMENT): kernels by layer and name, ns as
-    durations; and what the host did while the device idled, by cause and the function, operator or range. windows: start_ns and
-    end_ns of each step. computing: start_ns and end_ns of when a kernel runs that does not communicate, in steps. table: gives
-    each of TABLES by its name.
+    rank, world: its number and how many there are, None where neither content nor name tells. told_by: which of the two told the
+    rank. device, hardware: what computes. steps: how many; step_ns: the mean one; window_ns: when the first of them begins and
+    the last one ends, clock of this rank; parts: PARTS with ns per step, which add up to it. collectives: in the order of their
+    starts, clock of this rank: operation, start_ns, end_ns, idle_ns (the device did nothing between the end of the one before and
+    this start), before_ns (from that end to this start; -1 of the first), bytes and members (see messages), posted_ns (of
+    messages that the program goes on from, see point_to_point.from_operators; null elsewhere). exposed: pieces of them that no
+    other kernel and no earlier collective hides, in steps: collective (place in collectives), start_ns, end_ns. segments: what
+    was done before each and after the one before it (SEGMENT): kernels by layer and name, ns as durations; and what the host did
+    while the device idled, by cause and the function, operator or range. windows: start_ns and end_ns of each step. computing:
+    start_ns and end_ns of when a kernel runs that does not communicate, in steps. table: gives each of TABLES by its name.
     """
 
     path: str
@@ -102,6 +102,11 @@ class RankRecording:
     def computing(self) -> tuple[Int, Int]:
         """Starts and ends of when it computes; read each time."""
         return intervals.edges(self.table("computing"))
+
+
+def numbers(ranks: Sequence[RankRecording]) -> list[int]:
+    """Return the numbers of ranks: their places where nothing tells them."""
+    return [one.rank if one.rank is not None else place for place, one in enumerate(ranks)]
 
 
 def read(path: Path) -> list[RankRecording]:
@@ -253,9 +258,11 @@ def _collectives(trace: Trace, talking: pd.DataFrame, others: pd.DataFrame, rank
         bytes=sizes["bytes"].mask(told, message["bytes"]), members=sizes["members"].mask(told, 2),
         group=sizes["group"].astype("string").mask(told, message["group"]),
     )  # fmt: skip
+    posted = table["posted_ns"] if "posted_ns" in table else pd.array([pd.NA] * len(table), dtype="Int64")
     return pd.DataFrame(
-        {"operation": operation, "start_ns": start, "end_ns": end, "before_ns": before, "idle_ns": idle, **dict(sizes.items())}
-    )
+        {"operation": operation, "start_ns": start, "end_ns": end, "before_ns": before, "idle_ns": idle, **dict(sizes.items()),
+         "posted_ns": posted}
+    )  # fmt: skip
 
 
 def _exposed(collectives: pd.DataFrame, others: pd.DataFrame, windows: tuple[Int, Int]) -> pd.DataFrame:

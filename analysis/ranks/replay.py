@@ -2,24 +2,28 @@
 
 Each rank has work of its own, which goes on in order, and collectives, which nobody leaves before all have begun them and their
 transfer is over. A rank goes past the place in its work at which a collective ended only when that is so. Work that hid a
-collective keeps its place in it. Played unchanged, the job takes what it took but for an error, which is told: where it is too
-large, nothing is predicted. The idea is that of dPRO (Hu et al., MLSys 2022) and of ByteDance's study of stragglers (Lin et al.,
-OSDI 2025): slowdown = time as it was / time with the mean of the ranks' work.
+collective keeps its place in it. Who sends a message and goes on is not held up by it: that is work of its own. Played unchanged,
+the job takes what it took but for an error, which is told: where it is too large, nothing is predicted. The idea is that of dPRO
+(Hu et al., MLSys 2022) and of ByteDance's study of stragglers (Lin et al., OSDI 2025): slowdown = time as it was / time with the
+mean of the ranks' work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from kernelscope.analysis.ranks import waiting
 from kernelscope.analysis.ranks.clocks import Clocks
 from kernelscope.analysis.ranks.parts import NO_LATE
 from kernelscope.analysis.ranks.point_to_point import is_message
 from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -31,21 +35,29 @@ class Played:
     """What is played, in ns of all steps together.
 
     begins, ends: [collectives, ranks], the place in a rank's own work at which it begins a collective, and at which the
-    collective is over; NaN where it is not in it. transfer: of each collective. work: of each rank, all of its own.
+    collective is over; NaN where it is not in it, and an infinite end where the rank goes on. transfer: the same, from when the
+    last one has begun. ended: the same, how many of the collectives were over for the rank when it began this one. work: of each
+    rank, all of its own. waited: as begins, how long others waited for what the rank worked before it. alike: whether all ranks
+    are in all of them and none is a message, so that ranks should work alike between two of them.
     """
 
     begins: Float
     ends: Float
     transfer: Float
+    ended: Int
     work: Float
+    waited: Float
+    alike: bool
 
     def time(self) -> float:
         """Return how long the job takes until its last rank is done."""
-        stalled = np.zeros(len(self.work))
-        for begins, ends, transfer in zip(self.begins, self.ends, self.transfer, strict=True):  # one by one: each waits for all
-            over = np.nanmax(begins + stalled) + transfer
-            stalled = np.fmax(stalled, over - ends)  # whoever is not in it goes on
-        return float((self.work + stalled).max())
+        ranks = np.arange(len(self.work))
+        stalled = np.zeros((len(self.begins) + 1, len(ranks)))  # of each rank, after so many collectives
+        rows = zip(self.begins, self.ends, self.transfer, self.ended, strict=True)
+        for number, (begins, ends, transfer, ended) in enumerate(rows):  # one by one: each waits for all
+            over = np.nanmax(begins + stalled[ended, ranks]) + transfer
+            stalled[number + 1] = np.fmax(stalled[number], over - ends)  # whoever is not in it goes on
+        return float((self.work + stalled[-1]).max())
 
     def with_work(self, spans: Float) -> Played:
         """Return the same with other work. spans: [collectives + 1, ranks], from each begin to the next one, and to the end."""
@@ -59,41 +71,80 @@ class Played:
         """Return the same with all work of each rank multiplied: groups of ranks have no spans between collectives in common."""
         return replace(self, begins=self.begins * factors, ends=self.ends * factors, work=self.work * factors)
 
+    def without(self, rank: int, surplus: float) -> Played:
+        """Return the same with less work of a rank: where others waited for it, and if that is not enough, everywhere."""
+        order = np.argsort(self.begins[:, rank], kind="stable")[: int((~np.isnan(self.begins[:, rank])).sum())]
+        known = np.concatenate([[0.0], self.begins[order, rank], [self.work[rank]]])
+        spans = np.maximum(np.diff(known), 0.0)
+        cut = np.minimum(np.append(self.waited[order, rank], 0.0), spans)
+        cut *= min(surplus / max(cut.sum(), 1.0), 1.0)
+        left = spans - cut
+        reached = np.concatenate([[0.0], np.cumsum(left * (1.0 - (surplus - cut.sum()) / max(left.sum(), 1.0)))])
+        begins, ends, work = self.begins.copy(), self.ends.copy(), self.work.copy()
+        begins[:, rank] = np.interp(begins[:, rank], known, reached)
+        ends[:, rank] = np.where(np.isinf(ends[:, rank]), np.inf, np.interp(ends[:, rank], known, reached))
+        work[rank] = reached[-1]
+        return replace(self, begins=begins, ends=ends, work=work)
+
     def spans(self) -> Float:
         """Return the work from each begin of a collective to the next one, and to the end (see `with_work`)."""
         edges = np.concatenate([np.zeros((1, len(self.work))), self.begins, self.work[None]])
         return np.maximum(np.diff(edges, axis=0), 0.0)
 
 
-def played(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> tuple[Played, float]:
+def played(
+    places: Int, ranks: Sequence[RankRecording], clocks: Clocks, blame: pd.DataFrame | None = None
+) -> tuple[Played, float]:
     """Return a job to be played, and how long it took as measured, in ns. places: matched collectives, [collectives, ranks].
 
-    It begins with the first rank's first step and ends with the last rank's last one, by corrected clocks.
+    blame: who made others wait (see waiting.blamed), where that is known. It begins with the first rank's first step and ends
+    with the last rank's last one, by corrected clocks.
     """
     begun = min(one.window_ns[0] - offset for one, offset in zip(ranks, clocks.offsets_ns, strict=True))
     over = max(one.window_ns[1] - offset for one, offset in zip(ranks, clocks.offsets_ns, strict=True))
-    start, end = waiting.times(places, ranks)
-    corrected = start - clocks.offsets_ns, end - clocks.offsets_ns
-    inside = (corrected[0].min(axis=1) >= begun) & (corrected[1].max(axis=1) <= over)
-    inside = np.flatnonzero(np.ma.filled(inside, False))
-    order = inside[np.argsort(corrected[1][inside].mean(axis=1).filled(0.0), kind="stable")]
-    transfer = np.maximum((corrected[1].mean(axis=1) - corrected[0].max(axis=1)).filled(0.0), 0.0)[order]
-    columns = [_of_rank(one, places[:, number], int(begun + clocks.offsets_ns[number])) for number, one in enumerate(ranks)]
+    start, end = waiting.corrected(places, ranks, clocks)
+    going_on = waiting.going_on(places, ranks, clocks)
+    inside = np.flatnonzero(np.ma.filled((start.min(axis=1) >= begun) & (end.max(axis=1) <= over), False))
+    order = inside[np.argsort(end[inside].mean(axis=1).filled(0.0), kind="stable")]
+    columns = [
+        _of_rank(one, places[:, number], going_on[:, number], int(begun + clocks.offsets_ns[number]))
+        for number, one in enumerate(ranks)
+    ]
     begins, ends = (np.column_stack([column[at] for column in columns])[order] for at in (0, 1))
-    message = is_message(waiting.of_first(places, ranks, ["group"])["group"])
-    # who had sent a message before the other began to receive never waits in it
-    sent = (corrected[1] < corrected[0].max(axis=1, keepdims=True)).filled(False) & message[:, None]
-    ends = np.where(sent[order], np.inf, ends)
     work = np.array([column[2] for column in columns], dtype=float)
-    in_order = np.where(np.isnan(begins), np.nan, np.fmax.accumulate(begins, axis=0))
-    return Played(in_order, ends, transfer, work), float(over - begun)
+    message = is_message(waiting.of_first(places, ranks, ["group"])["group"])[order]
+    start, end = start[order], end[order]
+    waited = np.zeros(places.shape)
+    if blame is not None:
+        known = blame[blame["rank"] >= 0]
+        at = tuple(known[name].to_numpy(np.int64) for name in ("collective", "rank"))
+        np.add.at(waited, at, known["others_ns"].to_numpy(float))
+    alike = not (message.any() or np.isnan(begins).any())
+    transfer, ended = _transfers(start, end, message), _ended(start, end)
+    return Played(begins, ends, transfer, ended, work, waited[order], alike), float(over - begun)
 
 
-def _of_rank(one: RankRecording, places: Int, since: int) -> tuple[Float, Float, float]:
+def _transfers(start: Any, end: Any, message: npt.NDArray[np.bool_]) -> Float:
+    """Return how long collectives go on for their ranks once the last one has begun, [collectives, ranks].
+
+    All leave a collective together, at their mean end: what is between them is clocks. A message is over for each of both when it
+    says so. start, end: by corrected clocks; an end is masked where the rank goes on.
+    """
+    together = np.where(message[:, None], end.filled(0.0), end.mean(axis=1, keepdims=True).filled(0.0))
+    return np.asarray(np.maximum(together - start.max(axis=1, keepdims=True).filled(0.0), 0.0))
+
+
+def _ended(start: Any, end: Any) -> Int:
+    """Return how many collectives, in this order, were over for a rank when it began each: [collectives, ranks]."""
+    reached = np.maximum.accumulate(end.filled(np.iinfo(np.int64).min), axis=0)
+    ended = [np.searchsorted(reached[:, rank], start.data[:, rank], side="right") for rank in range(start.shape[1])]
+    return np.asarray(np.minimum(np.column_stack(ended), np.arange(len(start))[:, None]))
+
+
+def _of_rank(one: RankRecording, places: Int, going_on: npt.NDArray[np.bool_], since: int) -> tuple[Float, Float, float]:
     """Return the places in a rank's own work at which collectives begin and end, and all of that work; since: on its clock."""
-    exposed = one.exposed
-    pieces = exposed[exposed["collective"].isin(places)].sort_values("start_ns")
-    start, end = (pieces[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    held_up = waiting.matched_as(np.where(going_on, -1, places), one)[one.exposed["collective"].to_numpy(np.int64)] >= 0
+    start, end = (np.sort(edge[held_up]) for edge in intervals.edges(one.exposed))  # none overlap
     stalled = np.concatenate([[0], np.cumsum(end - start)])
 
     def own(at: Int) -> Float:
@@ -105,7 +156,7 @@ def _of_rank(one: RankRecording, places: Int, since: int) -> tuple[Float, Float,
 
     table = one.collectives
     begins, ends = (np.where(places >= 0, own(table[name].to_numpy(np.int64)[places]), np.nan) for name in ("start_ns", "end_ns"))
-    return begins, ends, float(own(np.array([one.window_ns[1]]))[0])
+    return begins, np.where(going_on, np.inf, ends), float(own(np.array([one.window_ns[1]]))[0])
 
 
 def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float, dict[str, float]]:
@@ -113,16 +164,17 @@ def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float
 
     late: places of the ranks that others wait for most. Changes: NO_LATE (they work as long as the others on the mean),
     "balanced work" (all ranks work as long as the mean of them) and "no transfer" (a network that takes no time). Between two
-    collectives ranks are compared; where groups of ranks have collectives of their own, in all of their work. Empty where the
-    error is larger than MOST_ERROR.
+    collectives ranks are compared; where groups of ranks have collectives of their own, or ranks send messages, in all of their
+    work. Empty where the error is larger than MOST_ERROR.
     """
     error = job.time() / max(measured_ns, 1.0) - 1.0
     if abs(error) > MOST_ERROR:
         return error, {}
-    changed = {"no transfer": replace(job, transfer=np.zeros(len(job.transfer)))}
-    if np.isnan(job.begins).any():
+    changed = {"no transfer": replace(job, transfer=np.zeros_like(job.transfer))}
+    if not job.alike:
         changed = {**_scaled(job, late), **changed}
         return error, {name: one.time() for name, one in changed.items()}
+    job = replace(job, begins=np.maximum.accumulate(job.begins, axis=0))
     spans = job.spans()
     mean = np.repeat(spans.mean(axis=1, keepdims=True), spans.shape[1], axis=1)
     changed = {"balanced work": job.with_work(mean), **changed}
@@ -135,10 +187,11 @@ def what_if(job: Played, measured_ns: float, late: Sequence[int]) -> tuple[float
 
 def _scaled(job: Played, late: Sequence[int]) -> dict[str, Played]:
     """Return the job with the work of all ranks made their mean, and with that of late ranks made the mean of the others."""
-    factors = np.ones(len(job.work))
     others = np.delete(job.work, late)
     changed = {"balanced work": job.scaled(job.work.mean() / np.maximum(job.work, 1.0))}
     if len(late) and len(others):
-        factors[list(late)] = np.minimum(others.mean() / np.maximum(job.work[list(late)], 1.0), 1.0)
-        changed = {NO_LATE: job.scaled(factors), **changed}
+        less = job
+        for rank in late:
+            less = less.without(rank, max(float(job.work[rank] - others.mean()), 0.0))
+        changed = {NO_LATE: less, **changed}
     return changed

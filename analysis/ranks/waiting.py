@@ -17,7 +17,8 @@ import pandas as pd
 from kernelscope.analysis.ranks.clocks import Clocks
 from kernelscope.analysis.ranks.inherited import Waits, charged
 from kernelscope.analysis.ranks.parts import HOSTS, KERNELS
-from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.ranks.point_to_point import ends
+from kernelscope.analysis.ranks.recording import RankRecording, numbers
 
 Int = npt.NDArray[np.int64]
 Masked = Any  # np.ma.MaskedArray of int64, [collectives, ranks]: masked where a rank is not in a collective
@@ -30,7 +31,44 @@ def waits(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> Int:
     start, end = times(places, ranks)
     corrected = start - clocks.offsets_ns
     waited = np.minimum(corrected.max(axis=1, keepdims=True) - corrected, end - start)
-    return np.asarray(np.maximum(waited.filled(0), 0))
+    return np.where(going_on(places, ranks, clocks), 0, np.maximum(waited.filled(0), 0))
+
+
+def going_on(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt.NDArray[np.bool_]:
+    """Return [collectives, ranks]: where a rank sends a message without waiting for the other.
+
+    That is where the program goes on from it, and where it ends before the other begins to receive.
+    """
+    result = np.zeros(places.shape, dtype=bool)
+    sender, receiver = ends(of_first(places, ranks, ["group"])["group"], numbers(ranks))
+    sent = np.flatnonzero(sender >= 0)
+    if not len(sent):
+        return result
+    start, end = times(places[sent], ranks)
+    posted = np.column_stack(
+        [one.collectives["posted_ns"].notna().to_numpy(bool)[places[sent, number]] for number, one in enumerate(ranks)]
+    )
+    over = (end - clocks.offsets_ns).data < (start - clocks.offsets_ns).data[np.arange(len(sent)), receiver[sent], None]
+    result[sent, sender[sent]] = (posted | over)[np.arange(len(sent)), sender[sent]]
+    return result
+
+
+def corrected(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> tuple[Masked, Masked]:
+    """Return starts and ends by corrected clocks, [collectives, ranks]; an end is masked, too, where the rank goes on before."""
+    start, end = times(places, ranks)
+    masked = np.ma.getmaskarray(end) | going_on(places, ranks, clocks)
+    return start - clocks.offsets_ns, np.ma.masked_array(end.data - clocks.offsets_ns, mask=masked)
+
+
+def singles(places: Int, ranks: Sequence[RankRecording], clocks: Clocks) -> npt.NDArray[np.float64]:
+    """Return how long each matched collective took once the last rank had begun it, ns.
+
+    NaN where a message had been sent before it was asked for: nothing tells when it came.
+    """
+    start, end = corrected(places, ranks, clocks)
+    taken = np.maximum((end.mean(axis=1) - start.max(axis=1)).filled(0.0), 0.0)
+    unseen = going_on(places, ranks, clocks) & (end.data < start.max(axis=1, keepdims=True).filled(0))
+    return np.where(unseen.any(axis=1), np.nan, taken)
 
 
 def times(places: Int, ranks: Sequence[RankRecording]) -> tuple[Masked, Masked]:
@@ -114,18 +152,32 @@ def _more(values: Masked, last: Int) -> npt.NDArray[np.float64]:
     return np.asarray(mine - np.nanmedian(others, axis=1))
 
 
+def _asked(places: Int, ranks: Sequence[RankRecording], at: Int, cause: Any) -> pd.DataFrame:
+    """Return what all ranks did, by these causes, before these collectives: their segments, with the rank's place."""
+    tables = [one.segments for one in ranks]
+    row = np.concatenate(
+        [
+            matched_as(places[:, number], one)[table["collective"].to_numpy(np.int64)]
+            for number, (one, table) in enumerate(zip(ranks, tables, strict=True))
+        ]
+    )
+    rank = np.repeat(np.arange(len(ranks)), [len(table) for table in tables])
+    whole = pd.concat(tables, ignore_index=True)  # once: to change each rank's would take longer than to read it
+    del tables
+    asked = np.zeros((len(places), 2), dtype=bool)
+    asked[at, (cause == HOSTS).astype(np.int64)] = True
+    kept = (row >= 0) & asked[row, (whole["what"] == HOSTS).to_numpy(np.int64)]
+    chosen: pd.DataFrame = whole[kept]
+    return chosen.assign(collective=row[kept], rank=rank[kept])
+
+
 def _longer(places: Int, ranks: Sequence[RankRecording], at: Int, late: Int, cause: Any) -> pd.DataFrame:
     """Return where and name of what took most longer on late ranks before collectives, by the number of each row.
 
     at, late, cause: the collective, the rank and the cause of each row.
     """
-    tables = []
-    for number, one in enumerate(ranks):
-        row, segments = matched_as(places[:, number], one), one.segments
-        tables.append(segments.assign(collective=row[segments["collective"].to_numpy(np.int64)], rank=number))
+    whole = _asked(places, ranks, at, cause)
     rows = pd.DataFrame({"row": np.arange(len(at)), "collective": at, "what": cause, "late": late}).astype({"what": object})
-    asked = rows[["collective", "what"]].drop_duplicates()
-    whole = pd.concat(tables, ignore_index=True).merge(asked, on=["collective", "what"])
     wide = whole.pivot_table(
         index=["collective", "what", "where", "name"], columns="rank", values="ns", aggfunc="sum", fill_value=0
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.ranks.clocks import clocks
-from kernelscope.analysis.ranks.matching import matched
+from kernelscope.analysis.ranks.matching import matched, matched_in_groups
 
 OPERATIONS = ["all-reduce", "all-gather", "all-reduce", "reduce-scatter", "all-gather", "broadcast", "all-reduce"]
 
@@ -35,6 +35,14 @@ def test_of_shifts_that_agree_the_one_whose_ends_lie_alike_counts():
 def test_nothing_in_common():
     assert len(matched([table(OPERATIONS), table([])])) == 0
     assert len(matched([table(["broadcast"]), table(["all-gather"])])) == 0
+
+
+def test_messages_are_matched_in_the_order_in_which_they_are_handed_over():
+    """The receiver hands over both, and asks for the second one first."""
+    sent = pd.DataFrame({"start_ns": [100, 200], "end_ns": [110, 210], "posted_ns": [100, 200]})
+    received = pd.DataFrame({"start_ns": [300, 400], "end_ns": [310, 410], "posted_ns": [60, 50]})
+    both = [one.astype("Int64").assign(operation="send and receive", group="0>1") for one in (sent, received)]
+    assert matched_in_groups(both).tolist() == [[0, 1], [1, 0]]
 
 
 def test_clocks_are_corrected_by_ends():

@@ -79,6 +79,99 @@ def step(first=1.0, second=1.0, replica=0, number=1):
     return rows
 
 
+# Megatron's order with two stages, two chunks of each and two micro-batches: kind, chunk of its stage, micro-batch
+FORWARDS = [("forward", chunk, batch) for chunk in (0, 1) for batch in (0, 1)]
+BACKWARDS = [("backward", chunk, batch) for chunk in (1, 0) for batch in (0, 1)]
+ORDERS = {
+    0: [*FORWARDS, *BACKWARDS],
+    1: [*FORWARDS[:3], BACKWARDS[0], FORWARDS[3], *BACKWARDS[1:]],
+}
+
+
+def interleaved(lasting, unsent=False):
+    """Return rows of such a step, and how long it takes. lasting: of kind, stage and chunk. unsent: whether messages that the
+    model's ends do not have are recorded, too, which take no time."""
+    begun, over, rows, busy = {}, {}, [], {0: 0.0, 1: 0.0}
+    at, number = dict.fromkeys(ORDERS, 0), {}
+    received, sent = {}, {}  # when the last one of a stage and way was over
+    while any(at[stage] < len(order) for stage, order in ORDERS.items()):
+        stage = next(one for one, order in ORDERS.items() if at[one] < len(order) and ready(order[at[one]], one, over))
+        way, chunk, batch = ORDERS[stage][at[stage]]
+        place, step = 2 * chunk + stage, 1 if way == "forward" else -1
+        mine = number[way, stage] = number.get((way, stage), -1) + 1
+        asked = max(received.get((way, stage), 0.0), begun.get((way, stage, mine - 1), (0.0, 0.0))[1])
+        if way == "backward" and not mine:  # from the last forward pass but one before it
+            asked = begun["forward", stage, number["forward", stage] - 1][1]
+        there = 0.0
+        if 0 <= place - step < 4:
+            ready_at = max(over[way, place - step, batch], sent.get((way, 1 - stage), 0.0))
+            there = received[way, stage] = sent[way, 1 - stage] = max(asked, ready_at) + 0.1
+            rows += [message(f"{way}-recv", mine, stage, asked, there),
+                     message(f"{way}-send", number_of(way, place - step, batch), 1 - stage, ready_at, there)]  # fmt: skip
+        elif unsent:
+            rows.append(message(f"{way}-recv", mine, stage, asked, asked))
+        start = max(busy[stage], there)
+        busy[stage] = over[way, place, batch] = start + lasting[way, stage, chunk]
+        begun[way, stage, mine] = start, busy[stage]
+        rows.append({**row(f"{way}-compute", mine, stage, start, lasting[way, stage, chunk]), "mc": chunk})
+        if unsent and not 0 <= place + step < 4:
+            rows.append(message(f"{way}-send", mine, stage, busy[stage], busy[stage]))
+        at[stage] += 1
+    rows += [row("optimizer", 0, stage, end, 0.5) for stage, end in busy.items()]
+    return rows if unsent else counted(rows), max(busy.values()) + 0.5
+
+
+def ready(operation, stage, over):
+    """Return whether what an operation waits for is known."""
+    way, chunk, batch = operation
+    before = 2 * chunk + stage - (1 if way == "forward" else -1)
+    return not 0 <= before < 4 or (way, before, batch) in over
+
+
+def number_of(way, place, batch):
+    """Return which operation of its kind and stage it is."""
+    return (FORWARDS if way == "forward" else BACKWARDS).index((way, place // 2, batch))
+
+
+def message(kind, number, stage, start, end):
+    return {**row(kind, number, stage, start, end - start), "mc": -1}
+
+
+def counted(rows):
+    """Return rows whose messages are counted without those that were never sent."""
+    kinds = {}
+    for one in sorted(rows, key=lambda one: one["seq_id"]):
+        kinds.setdefault((one["optype"], one["stage"]), []).append(one)
+    return [{**one, "seq_id": number} for several in kinds.values() for number, one in enumerate(several)]
+
+
+def lasting(slow=0.0):
+    """Return how long operations last; the last chunk's forward pass is slow."""
+    long = {
+        (way, stage, chunk): 1.0 if way == "forward" else 2.0
+        for way in ("forward", "backward")
+        for stage in (0, 1)
+        for chunk in (0, 1)
+    }
+    return {**long, ("forward", 1, 1): 1.0 + slow}
+
+
+@pytest.mark.parametrize("unsent", [False, True])
+def test_stages_of_several_chunks(tmp_path, unsent):
+    """The step as a schedule of its own makes it; with equal work every forward pass lasts the mean of all."""
+    rows, step_s = interleaved(lasting(slow=1.0), unsent)
+    result = pipeline(written(tmp_path, rows))
+    even = lasting() | {("forward", stage, chunk): 1.25 for stage in (0, 1) for chunk in (0, 1)}
+    _, equal_s = interleaved(even, unsent)
+    assert (result["chunks"], result["micro_batches"]) == (2, 2)
+    assert result["step_s"] == pytest.approx(step_s)
+    assert result["error"] == pytest.approx(0.0)
+    assert result["equal_s"] == pytest.approx(equal_s)
+    assert result["by_stage"][0]["stage"] == 1
+    assert result["ideal_bubble"] == 1 / (1 + 2 * 2)
+    assert "in a pipeline (1 replica of 2 stages with 2 chunks of the model each, 2 micro-batches)" in report.answer(result)
+
+
 def written(folder, rows):
     path = folder / "job.parquet"
     pd.DataFrame(rows).to_parquet(path)
@@ -120,7 +213,8 @@ def test_steps_that_lack_an_operation_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda rows: [{**one, "mc": 1} for one in rows], "several chunks"),
+        (lambda rows: [{**one, "mc": 1} for one in rows], "some are missing"),
+        (lambda rows: [one for one in rows if one["optype"] != "forward-send"], "0 forward-send where 1 are needed"),
         (lambda rows: [*rows, rows[0]], "recorded twice"),
         (lambda rows: [one for one in rows if one["optype"] != "optimizer"], "no steps of a pipeline"),
         (lambda rows: [one for one in rows if one["stage"] == 1], "stages are missing"),

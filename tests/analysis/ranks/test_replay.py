@@ -1,5 +1,7 @@
 """A job played again: times worked out by hand, and captures into which faults were planted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from kernelscope.analysis.ranks.clocks import Clocks
 from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.ranks.recording import SEGMENT, RankRecording
 from kernelscope.analysis.ranks.replay import MOST_ERROR, played, what_if
+from kernelscope.analysis.ranks.waiting import singles, waits
 from tests.places import ROOT, corpus
 
 DATA = ROOT / "tests" / "data" / "ranks"
@@ -26,6 +29,13 @@ def rank(collectives, exposed, end, ahead=0):
         table={"collectives": table.assign(before_ns=0, idle_ns=0), "exposed": pieces,
                "segments": pd.DataFrame(columns=list(SEGMENT))}.__getitem__,
     )  # fmt: skip
+
+
+def message(collectives, exposed, end, groups=("0>1", "0>1"), posted=()):
+    """Return a rank that sends and receives. groups, posted: of each message."""
+    one = rank(collectives, exposed, end)
+    table = one.collectives.assign(group=list(groups), posted_ns=pd.array(list(posted), dtype="Int64"))
+    return replace(one, table=lambda name: table if name == "collectives" else one.table(name))
 
 
 def clocks(*offsets):
@@ -64,6 +74,37 @@ def test_half_hidden_work_keeps_its_place():
     error, times = what_if(made, measured, [1])
     assert (error, measured) == (0, 18)
     assert times["no late rank"] == 12
+
+
+def test_who_sends_and_goes_on_is_held_up_by_nobody():
+    """Rank 0 sends at 10 and at 30, for 2 each, and is done at 40. Rank 1 asks for the first at 20, which is there, and for the
+    second at 25: it has it at 33, and works 12 more."""
+    sender = [(10, 12), (30, 32)], [(0, 10, 12), (1, 30, 32)], 40
+    receiver = [(20, 21), (25, 33)], [(0, 20, 21), (1, 25, 33)], 45
+    both = [message(*sender, posted=[10, 30]), message(*receiver, posted=[5, 6])]
+    places = np.array([[0, 0], [1, 1]])
+    assert waits(places, both, clocks(0, 0)).tolist() == [[0, 0], [0, 30 - 25]]
+    assert np.array_equal(singles(places, both, clocks(0, 0)), [np.nan, 33 - 30], equal_nan=True)
+    made, measured = played(places, both, clocks(0, 0))
+    assert (made.work.tolist(), made.time(), measured) == ([40, 45 - 1 - 8], 45, 45)
+    error, times = what_if(made, measured, [0])
+    assert error == 0
+    assert times["no transfer"] == 30 + 12
+    assert times["no late rank"] == 0.9 * 30 + 3 + 12  # it works 36 in place of 40
+    blame = pd.DataFrame({"collective": [1], "rank": [0], "others_ns": [5]})
+    _, times = what_if(played(places, both, clocks(0, 0), blame)[0], measured, [0])
+    assert times["no late rank"] == (30 - 4) + 3 + 12  # it works less where it was waited for
+
+
+def test_a_message_is_sent_when_it_was_whatever_its_sender_waits_for_before_it_is_asked_for():
+    """Rank 0 sends at 10, then waits for rank 1 from 12 until 31; rank 1 sends at 30, and asks for the first at 50."""
+    sent, asked = [(10, 11), (12, 31)], [(30, 30), (50, 51)]
+    both = [message(sent, [(0, 10, 11), (1, 12, 31)], 60, ["0>1", "1>0"], [10, pd.NA]),
+            message(asked, [(1, 50, 51)], 60, ["1>0", "0>1"], [30, 4])]  # fmt: skip
+    made, measured = played(np.array([[1, 0], [0, 1]]), both, clocks(0, 0))
+    assert made.time() == measured == 60
+    _, times = what_if(made, measured, [1])  # rank 1 works 59, rank 0 works 60 - 19: less than 30 before it sends
+    assert times["no late rank"] == pytest.approx(30 * 41 / 59 + 1 + 29)
 
 
 def test_what_cannot_be_played_is_not_predicted():
