@@ -133,7 +133,7 @@ def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | N
         result["rows"] += host
         table = with_columns(result, arguments.columns.split(",")) if arguments.columns else None
     except NotInTable as error:
-        raise UsageError(f"--filter, --group, --sort, --columns: {error}") from error
+        raise UsageError(str(error)) from error
     if table is not None:
         output.write(table, arguments.format)
         return

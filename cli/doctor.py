@@ -131,7 +131,11 @@ def _interpreters() -> Iterator[Row]:
 
 
 def _environments() -> Iterator[Row]:
-    for row in environments.list_all():
+    found = environments.list_all()
+    ready = {row["framework"] for row in found if row["ready"]}
+    for row in found:
+        if row["framework"] in ready and not row["ready"]:
+            continue  # one that is out of date: `env list` has it
         if row["ready"]:
             value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {REVEALS[row['framework']]}"
         else:

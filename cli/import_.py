@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.formats import all_formats
+from kernelscope.analysis.formats.format import format_named
 from kernelscope.analysis.recordings import captures, imported
 from kernelscope.cli import output, sharing, warn
 from kernelscope.cli.output import write_rows
@@ -46,8 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         _list()
         return 0
-    if not arguments.files or not arguments.output:
-        raise UsageError("name at least one FILE and, with -o, the folder to write (see kernelscope import --help)")
+    if arguments.form:
+        format_named(arguments.form)  # whatever else is missing, an unknown format is said first
+    if not arguments.files:
+        raise UsageError("name at least one FILE (see kernelscope import --help)")
+    if not arguments.output:
+        raise UsageError("name the folder to write with -o DIR (see kernelscope import --help)")
     folder, files = Path(arguments.output), [Path(name) for name in arguments.files]
     _import(files, folder, arguments)
     print(f"imported: {folder}", file=sys.stderr)

@@ -39,10 +39,10 @@ def chosen(
     no row matches as well.
     """
     rows = list(result["rows"])
-    sort = _column(rows, sort) if sort else None
-    wanted = [text.partition("=") for text in filters]
-    _check(rows, [*(name for name, _, _ in wanted), *([sort] if sort else []), *group])
-    kept = [row for row in rows if all(_matches(row, name, pattern) for name, _, pattern in wanted)]
+    wanted = [(_column(rows, name, "filter by"), pattern) for name, _, pattern in (text.partition("=") for text in filters)]
+    sort = _column(rows, sort, "sort by") if sort else None
+    group = [_column(rows, name, "group by") for name in group]
+    kept = [row for row in rows if all(_matches(row, name, pattern) for name, pattern in wanted)]
     if rows and not kept:
         raise NotInTable(f"no row matches; {_values(rows, wanted)}")
     left = _without(rows, kept)
@@ -71,23 +71,21 @@ def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
     """Return a breakdown's rows with these columns only, numbers as JSON has them; ["all"] is every one. Raises NotInTable."""
     rows = result["rows"]
     known = tuple(rows[0]) if rows else ()
-    wanted = known if list(names) == ["all"] else tuple(names)
-    _check(rows, wanted)
+    wanted = known if list(names) == ["all"] else tuple(_column(rows, name, "show") for name in names)
     return of_rows(f"breakdown by {result['by']}", rows, wanted, first=wanted)
 
 
-def _column(rows: Sequence[Row], name: str) -> str:
-    """Return the column that tables head so: "calls" is count, "time" is time_ns, "host" is host_ns."""
-    if not rows or name in rows[0]:
+def _column(rows: Sequence[Row], name: str, purpose: str) -> str:
+    """Return the column of this name, or that tables head so: "calls" is count, "time" is time_ns, "host" is host_ns.
+
+    Raises NotInTable where there is none. purpose: what it is wanted for, in words.
+    """
+    if not rows:
         return name
-    return next((key for key in (_HEADED.get(name, ""), f"{name}_ns") if key in rows[0]), name)
-
-
-def _check(rows: Sequence[Row], names: Sequence[str]) -> None:
-    """Raise NotInTable for a name that is no column of these rows."""
-    for name in names:
-        if rows and name not in rows[0]:
-            raise NotInTable(f"no column {name!r}; there are {', '.join(rows[0])}")
+    found = next((key for key in (name, _HEADED.get(name, ""), f"{name}_ns") if key in rows[0]), None)
+    if found is None:
+        raise NotInTable(f"no column {name!r} to {purpose}; there are {', '.join(rows[0])}")
+    return found
 
 
 def _grouped(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
@@ -127,11 +125,10 @@ def _matches(row: Row, name: str, pattern: str) -> bool:
     return fnmatchcase(str(row[name] or ""), pattern)
 
 
-def _values(rows: Sequence[Row], wanted: Sequence[tuple[str, str, str]]) -> str:
+def _values(rows: Sequence[Row], wanted: Sequence[tuple[str, str]]) -> str:
     """Return what the rows have in the column of the filter that leaves none, the likest to its pattern first."""
     name, pattern = next(
-        ((name, pattern) for name, _, pattern in wanted if not any(_matches(row, name, pattern) for row in rows)),
-        (wanted[-1][0], wanted[-1][2]),
+        ((name, pattern) for name, pattern in wanted if not any(_matches(row, name, pattern) for row in rows)), wanted[-1]
     )
     values = list(dict.fromkeys(str(row[name]) for row in rows if row[name]))
     like = get_close_matches(pattern.strip("*"), values, _EXAMPLES, 0.3)

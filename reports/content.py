@@ -209,7 +209,7 @@ def _verdict(row: Row) -> str:
     much = f"{units.ratio(row['ratio'])} as long, {units.signed(row['slower_ns'])} per step"
     ends = row.get("slower_interval_ns")
     if ends is None:
-        return f"{much}; each recorded once, so how sure that is only an explanation can tell"
+        return f"{much}; recorded once each, which does not tell how processes of one program differ"
     within = f"{much} (95% interval {units.interval(ends)})"
     return within if row.get("significant") else f"{within}: not a visible difference here"
 
@@ -313,7 +313,7 @@ def _hints(result: Result) -> list[str]:
     fewest = min(int(row.get("repeats") or 1) for row in rows)
     remedy = again.advice({result.get("recorder") or again.RUN}, fewest, result["conditions"] == "steady")
     if len(rows) > 1 and fewest == 1:
-        return [f"one restart a side gives no interval; {remedy}"]
+        return [f"one restart a side does not tell how processes of one program differ; {remedy}"]
     blurred = [row for row in rows if (row.get("detection_limit_ns") or 0) > WIDE * int(row["step_median_ns"])]
     if not blurred:
         return []

@@ -56,7 +56,7 @@ def test_paths_and_recordings_are_taken_alike(tmp_path):
     a, b = kineto(tmp_path / "a.json", 1000), kineto(tmp_path / "b.json", 3000)
     found = ks.explain(a, ks.open(b))
     assert found["wall_delta_ns"] == ks.explain(ks.open(a), b)["wall_delta_ns"]
-    assert ks.gate(a, a).status == "undecided", "one recording gives no interval"
+    assert ks.gate(a, a).status == "undecided", "one recording does not tell how processes differ"
     assert ks.advise(a)["schema"] == "kernelscope/advise/1"
     assert len(ks.read(a).kernels) == 6
     assert set(ks.roofline(a).as_dict()) >= {"rows", "by"}

@@ -60,7 +60,8 @@ def _status(change: float, low: float | None, high: float | None, limit: float, 
     """Return the status and its reason. again: how to record so that more is decided."""
     where = "within" if change <= limit else "beyond"
     if low is None or high is None:
-        return UNDECIDED, f"the estimate is {where} the limit, but one recording without restarts gives no interval: {again}"
+        once = "one recording of a side does not tell how processes of one program differ"
+        return UNDECIDED, f"the estimate is {where} the limit, but {once}: {again}"
     if low > max(limit, SMALLEST_DIFFERENCE):
         return FAILED, "the whole 95% interval of the slowdown is beyond the limit"
     if high <= limit:

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from kernelscope.analysis.explain.model import Side
 
 PROFILE, RUN, CAPTURE = "profile", "run", "capture"  # a script of the user's own, a workload of ours, another tool's file
-OF_CAPTURES = "record more steps on a quiet machine, or the program several times with `kernelscope profile` (docs/gate.md)"
+OF_CAPTURES = (
+    "record more steps on a quiet machine, or each side several times with `kernelscope profile --repeats 3 -o A SCRIPT` "
+    "(docs/gate.md)"
+)
 
 
 def recorded_by(facts: Mapping[str, Any]) -> str:
@@ -27,8 +30,8 @@ def advice(kinds: set[str], restarts: int, steady: bool) -> str:
         if restarts > 1:
             return "profile each side more often, in turns, on a quiet machine"
         return (
-            "profile each side three times or more, in turns and each time into a folder of its own "
-            "(-o A/1, -o B/1, -o A/2 and so on), and name the folders A and B"
+            "record each side three times, `kernelscope profile --repeats 3 -o A SCRIPT` and the same with -o B, and name the "
+            "folders A and B; `kernelscope explain A.py B.py` records two scripts so, in turns"
         )
     repeats = "more --repeats" if restarts > 1 else "--repeats 3 or more"
     return f"record again on a quiet machine, with {repeats if steady else f'--steady and {repeats}'}"

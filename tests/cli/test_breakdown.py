@@ -25,7 +25,7 @@ def test_the_columns_that_were_asked_for(capsys):
     assert len(out.splitlines()) == len(expected) + 1
     status, _, err = shown(capsys, CAPTURE, "--by", "kernel", "--columns", "colour")
     assert status == 2
-    assert "no column 'colour'; there are kernel, kind" in err
+    assert "no column 'colour' to show; there are kernel, kind" in err
     status, out, _ = shown(capsys, CAPTURE, "--by", "kernel", "--columns", "all")
     assert status == 0
     assert "median ns" in out

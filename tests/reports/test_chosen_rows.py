@@ -36,7 +36,7 @@ def test_rows_in_the_order_of_the_source_keep_it_and_the_largest_are_shown():
 
 
 def test_a_column_that_is_not_there_is_named():
-    with pytest.raises(NotInTable, match="no column 'kernel'; there are layer, phase"):
+    with pytest.raises(NotInTable, match="no column 'kernel' to filter by; there are layer, phase"):
         chosen(RESULT, ["kernel=x"])
 
 

@@ -18,7 +18,6 @@ _LONGER = 3.0
 # Rare steps so many times as long as the usual one, and the share of steps up to which they are rare
 _INTERRUPTED, _RARE = 5.0, 0.1  # times the usual step, and share of the steps
 _COVERED = 0.3  # share of the device's time that must be between the first step and the last
-_MOSTLY = 0.5  # of the device's time: steps that hold less of it are no sure thing
 _LARGEST = 30_000_000  # steps times kernels' names that are counted at once
 
 
@@ -55,7 +54,6 @@ def judged(
     table, kept = table[usual].reset_index(drop=True), kept[usual]
     alike = float(np.median(_likeness(kept, np.median(kept, axis=0))))
     sure = "high" if common >= 0.97 and len(kept) >= 3 else "medium" if common >= 0.9 and alike >= 0.9 else "low"
-    sure = "medium" if sure == "high" and covered < _MOSTLY else sure
     sure = "low" if _differ_beside(work, edges[first : last + 1]) else sure
     cut = len(counts) - last + _unfinished(work, edges)
     steps, by_device = conform("steps", table), not work.by_launch
