@@ -1,8 +1,8 @@
 """Which colour means what, in every chart: the nature of a part of a step, and the kind of a kernel.
 
 Computing is blue, and so is the forward convolution; what the host does while nothing computes is grey; copies are light blue,
-communication green, waiting red, input pink. Kinds of one family have one hue in several tones. The hues are those of Okabe and
-Ito (Color Universal Design, 2008), which the colour-blind tell apart.
+communication teal, waiting red, input magenta. Kinds of one family have one hue in several tones, mostly those of Okabe and Ito
+(Color Universal Design, 2008), which the colour-blind tell apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from kernelscope.analysis.accounting import partition
 
-COMPUTING, COPY, COMMUNICATION, WAITING, INPUT, COMPILING = "#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#F0E442"
+# None of them but computing and communication is the colour of a kind: timelines show both
+COMPUTING, COPY, COMMUNICATION, WAITING, INPUT, COMPILING = "#0072B2", "#74C6F2", "#2F8F8F", "#B2182B", "#C51B7D", "#A6D854"
 HOST = ("#8a8a8a", "#bdbdbd")  # what it is in mostly, and the rest
 
 # Colours of analysis.trace.KINDS

@@ -15,6 +15,8 @@ def sentence(cost: Cost) -> str:
     """Return both steps, and the rows that recording made longer with how that is known, in one line."""
     both = f"times below are of the recorded step, {units.duration(cost.recorded_ns)}, which takes"
     line = f"{both} {units.ratio(cost.recorded_ns / cost.clean_ns)} the clean one, {units.duration(cost.clean_ns)}"
+    if cost.recorded_ns < cost.clean_ns:
+        return f"{line}: the steps are not of one kind, or the machine was busy"
     if not cost.rows:
         return line
     named = ", ".join(

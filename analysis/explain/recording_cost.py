@@ -49,10 +49,16 @@ class Kept(NamedTuple):
 
 
 def of_run(run: Run, shown: Breakdown) -> Cost | None:
-    """Return what recording cost the step of a run's breakdown; None where that is next to nothing or not known."""
+    """Return what recording cost the step of a run's breakdown; None where that is next to nothing or not known.
+
+    A recorded step that is as much shorter than the clean one cost nothing, and has no rows: something else made the other longer.
+    """
     clean_ns = run.clean_step_ns
-    if clean_ns is None or not shown.step_ns or shown.step_ns < (1 + LEAST) * clean_ns:
+    if clean_ns is None or not shown.step_ns:
         return None
+    if shown.step_ns < (1 + LEAST) * clean_ns:
+        shorter = (1 + LEAST) * shown.step_ns < clean_ns
+        return Cost(shown.by, shown.step_ns, clean_ns, [], False) if shorter else None
     trace = run.trace()
     cells = partition(trace).cells
     share = kept(run, trace, cells, clean_ns)

@@ -41,8 +41,9 @@ def waiting(subject: Subject) -> list[Advice]:
         rows = subject.rows[subject.rows.index.isin(rows.index) | subject.rows.index.isin(made.index)]
     ns = words.time_of(rows)
     saves, estimate = _saved(subject, ns)
-    what = "nothing computes" if subject.on_host else "the device idles"
-    evidence = [f"While batches are made ready, {what} for {words.share(subject, ns)} {subject.per}."]
+    took = words.share(subject, ns)
+    idles = f"While batches are made ready, the device idles for {took} {subject.per}."
+    evidence = [f"To make batches ready takes {took} {subject.per}." if subject.on_host else idles]
     calls, _ = python_calls(subject.trace)
     evidence += (
         [f"The pipeline calls Python {words.count(calls)} times a step, and only one of these calls runs at a time."]

@@ -65,6 +65,14 @@ def test_nothing_is_said_where_recording_cost_next_to_nothing(tmp_path, run_fold
     assert recording_cost.of_run(run, breakdown(run.trace(), "layer")) is None
 
 
+def test_a_recorded_step_that_is_shorter_is_said_to_be_so(tmp_path, run_folder):
+    """Recording makes no step shorter: the passes, or the machine, were not alike."""
+    run = Run(run_folder(tmp_path / "run", clean=(2.0,)))
+    cost = recording_cost.of_run(run, breakdown(run.trace(), "layer"))
+    assert (cost.rows, cost.clean_ns > 1.1 * cost.recorded_ns) == ([], True)
+    assert recorded.sentence(cost).endswith("the steps are not of one kind, or the machine was busy")
+
+
 def test_the_line_comes_first_and_never_into_data(run, capsys):
     said = "times below are of the recorded step"
     for form in ("table", "markdown"):

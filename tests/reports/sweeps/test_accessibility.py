@@ -31,7 +31,10 @@ CHECK = """<script>addEventListener("load", () => setTimeout(async () => {
   const { violations, passes } = await axe.run(document, { resultTypes: ["violations"] });
   const faults = violations.map(({ id, impact, nodes }) => [impact, id, nodes.map(({ html }) => html.slice(0, 200)).slice(0, 3)]);
   const over = document.documentElement.scrollWidth - innerWidth;
-  top.postMessage({ page, faults, over, rules: passes.length }, "*");
+  const kernels = [...document.querySelectorAll("table")].filter((table) => /by kernel/.test(table.caption?.innerText));
+  const heads = kernels.flatMap((table) => [...table.querySelectorAll("thead th")]).filter((head) => /^calls/.test(head.innerText));
+  const calls = heads.map((head) => head.getBoundingClientRect().right);
+  top.postMessage({ page, faults, over, calls, rules: passes.length }, "*");
 }, 500));</script>"""
 AROUND = """<!doctype html><title>all pages</title><pre></pre><script>
 const found = [];
@@ -84,4 +87,7 @@ def test_nothing_serious_is_found_on_any_page(written, browse):
     assert sum("1280 rgb(255, 255, 255)" in line["page"] for line in found) == 5, "light"
     assert all(line["rules"] > 15 for line in found), "axe-core looked at something"
     assert [line["page"] for line in found if line["over"] > 0] == [], "only tables are scrolled sideways"
+    narrow = [right for line in found if " 390 " in line["page"] for right in line["calls"] if right > 0]
+    assert narrow, "tables of kernels are open on some page"
+    assert max(narrow) <= 390, "names, times, shares and calls of kernels are within it"
     assert [(line["page"], fault) for line in found for fault in line["faults"] if fault[0] in ("serious", "critical")] == []
