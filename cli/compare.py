@@ -27,7 +27,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-f",
         "--frameworks",
         required=True,
-        type=sides.listed,
         metavar="A,B,...",
         help=f"the sides, each [LABEL=]FRAMEWORK[@PROGRAM.py]: {', '.join(FRAMEWORKS)}; a program varies the workload",
     )

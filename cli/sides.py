@@ -41,15 +41,6 @@ def entries(text: str) -> list[Entry]:
     return found
 
 
-def listed(text: str) -> str:
-    """Return the text of --frameworks as it is; what is wrong in it is said before that anything else is missing."""
-    try:
-        entries(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
-
-
 def _entry(part: str) -> Entry:
     """Return the side that [LABEL=]FRAMEWORK[@PROGRAM.py] names; without a label it is called like its program or framework."""
     head, at, program = part.partition("@")

@@ -117,8 +117,8 @@ class _Block:
 
     @classmethod
     def of(cls, cause: RankedCause, shown: Scale, width: int) -> _Block:
-        said = filter(None, (shown.signed(cause.delta_ns), shown.unit, cause.share, cause.confidence))
-        head = f"{cause.number}. {' '.join(said)}: "
+        said = ", ".join(filter(None, (cause.share, f"confidence {cause.confidence}")))
+        head = f"{cause.number}. {shown.signed(cause.delta_ns)} {shown.unit} ({said}): "
         title = Text(head, style="bold" if cause.delta_ns > 0 else "bold green")
         title.append(cause.title, style=f"not bold {_STYLES.get(cause.confidence, '')} default".replace("  ", " "))
         evidence = [printable(text, SENTENCE) for text in cause.finding.get("evidence") or []]

@@ -107,8 +107,15 @@ def _longest(subject: Subject) -> dict[str, Any] | None:
 
 
 def largest(subject: Subject, column: str, most: int) -> list[dict[str, Any]]:
-    """Return the values of a column that take longest: name, count and time_ns per step. column: layer, or name for kernels."""
-    return _largest(subject.rows, column, most)
+    """Return the values of a column that take longest: name, count and time_ns per step. column: layer, or name for kernels.
+
+    The optimizer and loading are no layers, but stand among these, in brackets.
+    """
+    rows = subject.rows
+    if column == "layer":
+        phase = rows["phase"].where(rows["phase"].isin(["optimizer", "data"]))
+        rows = rows.assign(layer=rows["layer"].fillna("(" + phase + ")"))
+    return _largest(rows, column, most)
 
 
 def _largest(rows: pd.DataFrame, column: str, most: int) -> list[dict[str, Any]]:

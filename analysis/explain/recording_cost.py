@@ -51,7 +51,7 @@ class Kept(NamedTuple):
 def of_run(run: Run, shown: Breakdown) -> Cost | None:
     """Return what recording cost the step of a run's breakdown; None where that is next to nothing or not known.
 
-    A recorded step that is as much shorter than the clean one cost nothing, and has no rows: something else made the other longer.
+    A recorded step that is as much shorter than the clean one has no rows: something else made the other longer.
     """
     clean_ns = run.clean_step_ns
     if clean_ns is None or not shown.step_ns:

@@ -147,7 +147,7 @@ def test_percentages_are_left_out_where_causes_are_much_larger_than_the_differen
     assert explanation.share(result, result["wall_delta_ns"]) == ""
     page = "\n".join(text_of(result))
     assert re.search(rf"not explained: {SIGNED} ms$", page, re.MULTILINE)
-    assert re.search(rf"1\. {SIGNED} ms high: ", page)
+    assert re.search(rf"1\. {SIGNED} ms \(confidence high\): ", page)
 
 
 def test_rounding_together_never_moves_a_number_by_a_whole_digit():
@@ -187,7 +187,7 @@ def test_faster_noise_and_no_interval_are_said(explained):
 
 def test_causes_have_evidence_and_remedies_and_the_rest_is_added_up(explained):
     page = "\n".join(text_of(explained, 200))
-    assert "1. +2.90 ms 51% high: cntk computes tanh in its own loop" in page
+    assert "1. +2.90 ms (51%, confidence high): cntk computes tanh in its own loop" in page
     assert "tanh1 forward takes 2.32 ms in cntk" in page
     assert "try: CNTK 2.7 has no other implementation" in page
     assert "and 1 more: -0.50 ms; not explained: +0.31 ms (5%)" in page

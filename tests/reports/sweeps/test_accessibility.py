@@ -32,8 +32,8 @@ CHECK = """<script>addEventListener("load", () => setTimeout(async () => {
   const faults = violations.map(({ id, impact, nodes }) => [impact, id, nodes.map(({ html }) => html.slice(0, 200)).slice(0, 3)]);
   const over = document.documentElement.scrollWidth - innerWidth;
   const kernels = [...document.querySelectorAll("table")].filter((table) => /by kernel/.test(table.caption?.innerText));
-  const heads = kernels.flatMap((table) => [...table.querySelectorAll("thead th")]).filter((head) => /^calls/.test(head.innerText));
-  const calls = heads.map((head) => head.getBoundingClientRect().right);
+  const heads = kernels.flatMap((table) => [...table.querySelectorAll("thead th")]);
+  const calls = heads.filter((head) => /^calls/.test(head.innerText)).map((head) => head.getBoundingClientRect().right);
   top.postMessage({ page, faults, over, calls, rules: passes.length }, "*");
 }, 500));</script>"""
 AROUND = """<!doctype html><title>all pages</title><pre></pre><script>
