@@ -10,7 +10,7 @@ import keyword
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives
@@ -67,18 +67,29 @@ EPILOG = (
 
 
 _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '([^']*)'")
+_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 
 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, with the way to the help, and exits with 2."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        unknown = _UNKNOWN.match(message)
-        if unknown:
-            near = difflib.get_close_matches(unknown[1], COMMANDS, 1)
-            message = f"no command {unknown[1]!r}{f'; did you mean {near[0]}?' if near else ''}"
+        if unknown := _UNKNOWN.match(message):
+            message = f"no command {unknown[1]!r}{_meant(unknown[1], COMMANDS)}"
+        elif choice := _CHOICE.search(message):
+            message += _meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
+
+    def refuse(self, words: Sequence[str]) -> None:
+        """Say that these words are none of the command's, and exit."""
+        self.error(f"unrecognized arguments: {' '.join(words)}{_meant(words[0].partition('=')[0], self._option_string_actions)}")
+
+
+def _meant(text: str, known: Iterable[str]) -> str:
+    """Return a question after the known word that is nearest to a text; nothing where none is near."""
+    near = difflib.get_close_matches(text, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class _Top(_Parser):
@@ -105,7 +116,7 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
             module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
             sub.description = module.__doc__
             module.configure(sub)
-            sub.set_defaults(run=module.run)
+            sub.set_defaults(run=module.run, refuse=sub.refuse)
     return top
 
 
@@ -126,8 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _complete()
     given = sys.argv[1:] if arguments is None else arguments
     parsed, unknown = parser(*given[:1]).parse_known_args(given)
-    if unknown:  # the command's own parser knows which help says more
-        _Parser(prog=f"kernelscope {parsed.command}").error(f"unrecognized arguments: {' '.join(unknown)}")
+    if unknown:  # the command's own parser knows its options, and which help says more
+        parsed.refuse(unknown)
     try:
         status: int = parsed.run(parsed)
         sys.stdout.flush()

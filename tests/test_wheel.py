@@ -1,4 +1,4 @@
-"""The wheel holds every file of the product, and what it installs records a script: editable installations hide what is missing."""
+"""The wheel holds every file of the product, and what it installs records a script: an editable installation hides what lacks."""
 
 import os
 import subprocess
