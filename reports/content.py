@@ -124,8 +124,8 @@ def work(result: Result) -> str:
 
 
 def conditions(recorded: str) -> str:
-    """Return how it was recorded: which option asks for a machine that is kept from disturbing, and whether it was given."""
-    return "recorded with --steady" if recorded == "steady" else "recorded without --steady"
+    """Return how it was recorded: with the option that keeps the machine from disturbing, or not."""
+    return "recorded with --steady" if recorded == "steady" else "on the machine as it was"
 
 
 def busy(result: Mapping[str, Any]) -> str:

@@ -233,20 +233,20 @@ def _drawn(part: MeasuredPart) -> Markup | None:
     return svg.sized(part.draw, key, printable(part.alternative), {"wide": _WIDE})
 
 
-def _charts(result: Result) -> dict[str, Markup]:
-    """Return the figures as SVG, each for wide and for narrow pages; the style sheet shows one of them."""
+def _charts(result: Result) -> dict[str, Callable[[], Markup]]:
+    """Return what draws the figures as SVG, each for wide and for narrow pages; the style sheet shows one of them."""
     drawn: dict[str, tuple[Callable[[Result, figures.Style], Figure], str]] = {
         "step_times": (figures.step_times, _alternative(result)),
         "kinds": (figures.kinds_stacked, f"Stacked bars of each framework's step by kind of kernel; {_NUMBERS} kinds."),
         "layers_stacked": (figures.layers_stacked, f"Stacked bars of each framework's step by layer; {_NUMBERS} layers."),
         "layers": (figures.layers, f"A panel per framework with a bar per layer, split by phase; {_NUMBERS} layers."),
     }
-    charts = {}
+    charts: dict[str, Callable[[], Markup]] = {}
     for name, (draw, alternative) in drawn.items():
         sizes = {"wide": _BESIDE if name == "kinds" and len(result["frameworks"]) > 1 else _WIDE, "narrow": _NARROW}
         if name == "layers":
             del sizes["narrow"]  # on narrow pages the bars in the table of layers show the same
-        charts[name] = svg.sized(partial(draw, result), name, alternative, sizes)
+        charts[name] = partial(svg.sized, partial(draw, result), name, alternative, sizes)
     return charts
 
 

@@ -44,7 +44,7 @@ def test_the_answer_comes_first(result):
     assert lines[0].startswith("tensorflow is fastest with 6.42 ms per step; cntk takes 4.08× as long")
     top = "\n".join(lines[:18])
     assert "LeNet-5" in top
-    assert "train · batch 64 · cpu · 2 threads · recorded without --steady" in top
+    assert "train · batch 64 · cpu · 2 threads · on the machine as it was" in top
     assert "conv2 backward +40.4 ms" in top
     assert "--steady" in top
 
