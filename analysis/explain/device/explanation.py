@@ -306,7 +306,9 @@ def _earlier_work(side: DeviceSide) -> list[str]:
     if tail < _TAIL * side.account.step_ns:
         return []
     others = round(float(lengths[1:].mean()))
-    return [f"{side.name}: kernels of {words.ms(tail)} from before are in the first step; others take {words.ms(others)} each"]
+    return [
+        f"{side.name}: {words.ms(tail)} of its first step are kernels launched before it; other steps take {words.ms(others)} each"
+    ]
 
 
 def _notes(case: DeviceCase) -> list[str]:

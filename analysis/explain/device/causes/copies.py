@@ -22,7 +22,10 @@ _PIN = {
     "tensorflow": "tf.data.experimental.prefetch_to_device",
     "": "pinned memory, asynchronous copies on a stream of their own, and data that stays on the device",
 }
-_COMPILER = "see why compiled code copies: inputs that it writes to, and layouts at its edges (TORCH_LOGS=output_code)"
+_COMPILER = (
+    "see which tensors compiled code copies (TORCH_LOGS=output_code): mostly inputs that it changes in place, and tensors that "
+    "it takes or gives in another layout"
+)
 _FEWER = "let {0} copy what {1} copies: narrower types (f16 in place of f32), and only what the device has not got yet"
 _MORE = 1.25  # times the bytes: then fewer bytes help most
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
@@ -50,7 +53,7 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     sentences = [*_of_narrower_types(case, rows), *sentences]
     if hidden is None and fills:
         said = (
-            "Operators that copy or set memory are in it, as the host timed them: they wait for one another and for the device."
+            "These are operators that copy or set memory, timed by the host: waiting for one another and for the device is in it."
         )
         sentences = [said, *_operators(case), *sentences]
     what = "memcpy " + " and ".join(

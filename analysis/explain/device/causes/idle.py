@@ -53,8 +53,8 @@ def on_other_processors(case: DeviceCase) -> Iterator[DeviceFinding]:
     slow, _, _, _ = words.slower(case, rows)
     a, b = (float(rows[f"{key}_ns"].sum()) for key in SIDES)
     title = (
-        f"other hardware: nothing runs on {case.a.computes_on} in {case.a.name} for {words.ms(a)} {case.per},"
-        f" and on {case.b.computes_on} in {case.b.name} for {words.ms(b)}"
+        f"other hardware: in {case.a.name} nothing runs on {case.a.computes_on} for {words.ms(a)} {case.per}, "
+        f"in {case.b.name} nothing on {case.b.computes_on} for {words.ms(b)}"
     )
     sentences = [
         _busy(case).replace("The device is", "It is"),

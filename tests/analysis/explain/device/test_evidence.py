@@ -35,7 +35,7 @@ def test_work_from_before_that_is_in_the_first_step_is_told():
     earlier = [Kernel("earlier", 3000, launched=False)]
     late, clean = recording(loop(500), before=earlier), recording(loop(500))
     notes = explained(clean, late)["notes"]
-    assert "B: kernels of 3.00 ms from before are in the first step; others take 9.70 ms each" in notes
+    assert "B: 3.00 ms of its first step are kernels launched before it; other steps take 9.70 ms each" in notes
     assert not any(note.startswith("A: kernels of") for note in notes)
 
 
