@@ -306,9 +306,8 @@ def _earlier_work(side: DeviceSide) -> list[str]:
     if tail < _TAIL * side.account.step_ns:
         return []
     others = round(float(lengths[1:].mean()))
-    return [
-        f"{side.name}: {words.ms(tail)} of its first step are kernels launched before it; other steps take {words.ms(others)} each"
-    ]
+    before = f"{words.ms(tail)} of its first step are kernels launched before it"
+    return [f"{side.name}: {before}; other steps take {words.ms(others)} each"]
 
 
 def _notes(case: DeviceCase) -> list[str]:
