@@ -40,7 +40,8 @@ def _columns(*rows: tuple[str, str, str]) -> dict[str, DescribedColumn]:
 # What a row of any breakdown is about
 _KEYS = _columns(
     ("layer", "", "canonical layer; in brackets a part of the step that is no layer's: (optimizer), (data), "
-     "(in the framework), (synchronisation), (communication), (between layers), (in the program), (unattributed)"),
+     "(in the framework), (synchronisation), (communication), (between layers), (in the program), "
+     "(unattributed), (host: in no layer)"),
     ("phase", "", "forward, backward, optimizer, data or other; null where nothing tells it"),
     ("kernel", "", "kernel or primitive with its implementation; in brackets what went on where none ran"),
     ("kind", "", "one of the kinds below; in brackets what the device or the host did where no kernel ran"),

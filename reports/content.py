@@ -69,6 +69,7 @@ READING = (
     ("(synchronisation)", "the host waits for results"),
     ("(communication)", "several devices exchange what they computed, such as gradients"),
     ("(unattributed)", "no evidence says which layer this was for; shown so that nothing is lost"),
+    ("(host: in no layer)", "no kernel ran, and the host was in no layer, no operator and no call that is named apart"),
     *HOST_READING,
     (units.UNKNOWN, "not known, or not there: never zero"),
 )

@@ -23,10 +23,13 @@ BETWEEN_LAYERS = "(between layers)"
 PROGRAM = f"({parts.SCRIPT})"
 _NAMED_CAUSES = {cause: f"({cause})" for cause in (parts.DISPATCH, parts.WAITING, parts.DATA, parts.SCRIPT)}
 _NAMED_CAUSES[parts.IN_PHASE] = BETWEEN_LAYERS
-UNATTRIBUTED = "(unattributed)"
+UNATTRIBUTED = "(unattributed)"  # work of which nothing says for which layer it was
+ELSEWHERE = "(host: in no layer)"
+BETWEEN_KERNELS = f"({parts.QUEUED})"
+_NAMED_CAUSES[parts.QUEUED] = BETWEEN_KERNELS
 OUTSIDE = f"({parts.OUTSIDE_OF_STEPS})"
 # What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
-NO_LAYER = (UNATTRIBUTED, BETWEEN_LAYERS)
+NO_LAYER = (UNATTRIBUTED, ELSEWHERE, BETWEEN_LAYERS, BETWEEN_KERNELS)
 COMPUTING = "(computing)"
 NO_RANGE = "(no range)"
 _RANK = {method: number for number, method in enumerate(METHODS)}
@@ -69,7 +72,7 @@ class CellLabels:
 
     @cached_property
     def layers(self) -> Texts:
-        """Each cell's layer, or in brackets the known part of the step that it is, or (unattributed)."""
+        """Each cell's layer, or in brackets the part of the step that it is; of the host's rest (host: in no layer)."""
 
         def label(layer: str | None, phase: str | None, cause: str | None, kind: str | None) -> str | None:
             if layer is not None:
@@ -78,7 +81,9 @@ class CellLabels:
                 return OUTSIDE
             if kind == _COMMUNICATION:
                 return f"({_COMMUNICATION})"
-            return _NAMED_PHASES.get(phase or "") or _NAMED_CAUSES.get(cause or "", UNATTRIBUTED)
+            on_device = cause is None or cause.startswith(parts.DEVICE)
+            rest = UNATTRIBUTED if on_device else ELSEWHERE
+            return _NAMED_PHASES.get(phase or "") or _NAMED_CAUSES.get(cause or "", rest)
 
         return list(map(label, *(self._texts(name) for name in ("layer", "phase", "cause", "kind"))))
 

@@ -1,4 +1,4 @@
-"""Tables of kernels and kinds for reading: what the device did first, then one row for all the time in which no kernel ran.
+"""Tables for reading, of kernels, kinds and layers: what the device did first, then one row for the time in which no kernel ran.
 
 Data for programs keeps a row for each cause of that time, in the order of time.
 """
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 ONE = "(host: no kernel running)"
 _NAMED = 3  # causes that the one row names, those with most time
 _HOST = "(host: "
-_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind"}  # where a table's rows of the host are named
+_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer"}  # where a table's rows of the host are named
 _SUMS = ("duration_ns", "time_ns", "share")
 
 
@@ -25,7 +25,7 @@ def summed_up(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def apart(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the device and those of the host. Only tables of kernels and kinds have the latter."""
+    """Return the rows of the device and those of the host. Only those in _COLUMNS have the latter."""
     column = _COLUMNS.get(by)
     host = [row for row in rows if str(row[column]).startswith(_HOST)] if column else []
     mine = set(map(id, host))
@@ -42,5 +42,5 @@ def _one(by: str, rows: Sequence[Row]) -> Row:
     rest = len(causes) - _NAMED
     named = ", ".join(causes[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
-    names = {"kernel": ONE, "kind": named} if by in KERNELS else {"kind": ONE}
+    names = {"kernel": ONE, "kind": named} if by in KERNELS else {by: ONE if by == "kind" else rows[0][by]}
     return dict.fromkeys(rows[0]) | names | sums

@@ -20,7 +20,7 @@ from kernelscope.analysis.trace import KINDS, PHASES, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/compare/1"
-RESULTS = 4  # raise it when the same recordings are said something else of: what was kept is then made again
+RESULTS = 5  # raise it when the same recordings are said something else of: what was kept is then made again
 INSTRUMENTATION = "(profiling overhead)"
 KERNELS_SHOWN = 25
 _OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a cell has none

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import layer_labels
-from kernelscope.analysis.accounting.cell_labels import BETWEEN_LAYERS, PROGRAM, UNATTRIBUTED
+from kernelscope.analysis.accounting.cell_labels import BETWEEN_LAYERS, ELSEWHERE, PROGRAM, UNATTRIBUTED
 from kernelscope.analysis.accounting.partition import DEVICE
 
 Float = npt.NDArray[np.float64]
@@ -159,7 +159,7 @@ def layer_groups(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> Laye
             first = _REST if _REST in joined else min(joined)
             group |= dict.fromkeys([*names, *(name for name, own in group.items() if own in joined)], first)
         if _REST in group:
-            group |= dict.fromkeys((BETWEEN_LAYERS, PROGRAM, UNATTRIBUTED), _REST)
+            group |= dict.fromkeys((BETWEEN_LAYERS, ELSEWHERE, PROGRAM, UNATTRIBUTED), _REST)
         result[way] = group
     return result
 

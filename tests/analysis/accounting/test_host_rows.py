@@ -26,4 +26,15 @@ def test_what_the_device_does_is_no_row_of_the_host():
         for name in ("gemm", "(device: copy)", "(host: outside of ranges)")
     ]
     assert summed_up("kernel", rows) == (rows[:2], rows[2:])  # one cause keeps its name
-    assert apart("layer", [{"layer": "(host: x)"}]) == ([{"layer": "(host: x)"}], [])
+    assert apart("operator", [{"operator": "(host: x)"}]) == ([{"operator": "(host: x)"}], [])
+
+
+def test_kinds_and_layers_have_one_row_of_the_host_too():
+    trace = ka.read(corpus(CAPTURE))
+    for by, name in (("kind", ONE), ("layer", "(host: in no layer)")):
+        rows = ka.breakdown(trace, by).as_dict()["rows"]
+        causes = [row for row in rows if row[by].startswith("(host: ")]
+        device, host = summed_up(by, rows)
+        assert ([row[by] for row in host], len(causes) > 1) == ([name], True)
+        assert host[0]["time_ns"] == sum(row["time_ns"] for row in causes)
+        assert sum(row["time_ns"] for row in [*device, *host]) == sum(row["time_ns"] for row in rows)

@@ -84,7 +84,7 @@ def test_layers_with_coverage():
     assert layers.table.groupby("layer")["time_ns"].sum().to_dict() == {
         "fc1": 350,
         "(between layers)": 150,  # 100-150 and 500-600: in the forward call, in no layer
-        "(unattributed)": 200,  # the loop's
+        "(host: in no layer)": 200,  # the loop's
         "(optimizer)": 200,
         "(data)": 100,
     }
