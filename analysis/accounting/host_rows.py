@@ -19,7 +19,7 @@ _SUMS = ("duration_ns", "time_ns", "share")
 
 
 def summed_up(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the device, and one for those of the host; in tables of kernels its kind names the longest causes."""
+    """Return the rows of the device, and one for those of the host, which names the longest causes where rows have any."""
     device, host = apart(by, rows)
     return device, [_one(by, host)] if len(host) > 1 else host
 
@@ -42,5 +42,9 @@ def _one(by: str, rows: Sequence[Row]) -> Row:
     rest = len(causes) - _NAMED
     named = ", ".join(causes[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
-    names = {"kernel": ONE, "kind": named} if by in KERNELS else {by: ONE if by == "kind" else rows[0][by]}
+    names = {
+        **{key: {"kernel": ONE, "kind": named} for key in KERNELS},
+        "kind": {"kind": ONE, "method": named},  # there is no other column for it
+        "layer": {"layer": rows[0].get("layer")},  # which names no cause
+    }[by]
     return dict.fromkeys(rows[0]) | names | sums
