@@ -42,9 +42,7 @@ def _one(by: str, rows: Sequence[Row]) -> Row:
     rest = len(causes) - _NAMED
     named = ", ".join(causes[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
-    names = {
-        **{key: {"kernel": ONE, "kind": named} for key in KERNELS},
-        "kind": {"kind": ONE, "method": named},  # there is no other column for it
-        "layer": {"layer": rows[0].get("layer")},  # which names no cause
-    }[by]
-    return dict.fromkeys(rows[0]) | names | sums
+    if by == "layer":  # its rows name no causes
+        return dict.fromkeys(rows[0]) | {"layer": rows[0]["layer"]} | sums
+    said = "kind" if by in KERNELS else "method"  # a column that says more of the row
+    return dict.fromkeys(rows[0]) | {_COLUMNS[by]: ONE, said: named} | sums
