@@ -21,15 +21,13 @@ KERNELS = ("kernel", "layer-kernel")  # tables of kernels, the latter by layer a
 _COMMUNICATION = "communication"  # a kind of kernel: what several devices exchange is no layer's
 BETWEEN_LAYERS = "(between layers)"
 PROGRAM = f"({parts.SCRIPT})"
-_NAMED_CAUSES = {cause: f"({cause})" for cause in (parts.DISPATCH, parts.WAITING, parts.DATA, parts.SCRIPT)}
+_NAMED_CAUSES = {cause: f"({cause})" for cause in (parts.DISPATCH, parts.WAITING, parts.DATA, parts.SCRIPT, parts.QUEUED)}
 _NAMED_CAUSES[parts.IN_PHASE] = BETWEEN_LAYERS
 UNATTRIBUTED = "(unattributed)"  # work of which nothing says for which layer it was
 ELSEWHERE = "(host: in no layer)"
-BETWEEN_KERNELS = f"({parts.QUEUED})"
-_NAMED_CAUSES[parts.QUEUED] = BETWEEN_KERNELS
 OUTSIDE = f"({parts.OUTSIDE_OF_STEPS})"
 # What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
-NO_LAYER = (UNATTRIBUTED, ELSEWHERE, BETWEEN_LAYERS, BETWEEN_KERNELS)
+NO_LAYER = (UNATTRIBUTED, ELSEWHERE, BETWEEN_LAYERS, _NAMED_CAUSES[parts.QUEUED])
 COMPUTING = "(computing)"
 NO_RANGE = "(no range)"
 _RANK = {method: number for number, method in enumerate(METHODS)}

@@ -34,6 +34,9 @@ def apart(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 def _one(by: str, rows: Sequence[Row]) -> Row:
     """Return rows of the host as one; where layers are told apart, a cause has several."""
+    sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
+    if by == "layer":  # its rows name no causes
+        return dict.fromkeys(rows[0]) | {"layer": rows[0]["layer"]} | sums
     times: dict[str, int] = {}
     for row in rows:
         cause = str(row[_COLUMNS[by]])[len(_HOST) : -1]
@@ -41,8 +44,5 @@ def _one(by: str, rows: Sequence[Row]) -> Row:
     causes = sorted(times, key=lambda cause: -times[cause])
     rest = len(causes) - _NAMED
     named = ", ".join(causes[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-    sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
-    if by == "layer":  # its rows name no causes
-        return dict.fromkeys(rows[0]) | {"layer": rows[0]["layer"]} | sums
     said = "kind" if by in KERNELS else "method"  # a column that says more of the row
     return dict.fromkeys(rows[0]) | {_COLUMNS[by]: ONE, said: named} | sums

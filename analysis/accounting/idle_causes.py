@@ -42,13 +42,8 @@ RANGE = partition.IN_RANGE
 PROGRAM = partition.SCRIPT  # nothing recorded: the program's own code
 QUEUED = next_work.QUEUED
 UNSEEN = partition.UNSEEN  # the capture tells nothing of the host
-OWN = (
-    FETCHING,
-    BETWEEN,
-    COMPILING,
-    WARMING_UP,
-    ALLOCATING,
-)  # what makes the device idle by itself, whether the host had waited or not
+# What makes the device idle by itself, whether the host had waited or not
+OWN = (FETCHING, BETWEEN, COMPILING, WARMING_UP, ALLOCATING)
 
 OF_CALLS = {
     api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING,

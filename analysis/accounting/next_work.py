@@ -64,10 +64,11 @@ class NextWork:
         calls = self.trace.calls
         calls = calls[(calls["api"] != "os").to_numpy(bool) & calls["thread"].notna().to_numpy(bool)]
         launch = np.append(self.work["launch_ns"].to_numpy(np.int64, na_value=-1), -1)[self.after]
-        known = np.flatnonzero((self.thread >= 0) & (launch >= 0))
+        thread = self.thread
+        known = np.flatnonzero((thread >= 0) & (launch >= 0))
         result = np.zeros(len(start), dtype=bool)
         if len(calls) and len(known):
-            call = Stacks(*intervals.spans(calls)).innermost(self.thread[known], launch[known])
+            call = Stacks(*intervals.spans(calls)).innermost(thread[known], launch[known])
             result[known] = (call >= 0) & (calls["end_ns"].to_numpy(np.int64)[call] < start[known])
         return result
 

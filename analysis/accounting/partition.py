@@ -370,7 +370,7 @@ _Free = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # starts and ends o
 
 def _levels(trace: Trace, free: _Free) -> Iterator[tuple[_Activity, _Free]]:
     """Yield what is active on each level within what those above leave of some windows, and what it leaves."""
-    for level in (_kernels, _graphs, _copies, None, _calls, _operators, _ranges, _system):
+    for level in (_kernels, _graphs, _copies, None, _calls, _operators, _ranges, _system):  # None: of the gaps themselves
         trace = _needed(trace, level, free)
         activity = level(trace).within(*free) if level else _between(trace, free)
         left = intervals.uncovered(activity.start, activity.end, *free) if len(activity.start) else free
