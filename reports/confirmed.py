@@ -34,8 +34,24 @@ def answer(result: Result) -> str:
         return f"{begin}; {names} {make} it {saved}.{content.busy(result)}"
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
-        return f"{begin}; nothing that was tried is known to help and leaves results as they are.{content.busy(result)}"
+        nothing = "nothing that was tried is known to help and leaves results as they are"
+        other = [row for row in helped if _changes_results(row)]
+        most = f"{_with_other_results(other[0], result['step_ns'])}; " if other else ""
+        return f"{begin}; {most}{nothing}.{content.busy(result)}"
     return f"{begin}; {_without_effect(rows, result['step_ns'])}.{content.busy(result)}"
+
+
+def _changes_results(row: Mapping[str, Any]) -> bool:
+    """Return whether a change helps, and has other results by what it does: losses that only differ are no reason to make it."""
+    known = ("same", "differ", "not compared")
+    return row["verdict"] in (CONFIRMED, PARTLY) and not row["bound"] and row["results"] not in known
+
+
+def _with_other_results(row: Mapping[str, Any], step_ns: int) -> str:
+    """Return what a change saves that is not kept because results are other ones."""
+    low, high = (_ms(ns) for ns in row["interval_ns"])
+    saved = f"{_ms(row['saved_ns'])} ms shorter ({row['saved_ns'] / max(step_ns, 1):.0%}; between {low} and {high} ms)"
+    return f"{row['name']} makes it {saved}, with other results ({row['results']})"
 
 
 def _without_effect(rows: Sequence[Mapping[str, Any]], step_ns: int) -> str:
@@ -59,6 +75,8 @@ def shown(result: Result) -> Trimmed:
     if result["keep"]:
         kept = (Text(f"  {line}", no_wrap=True, overflow="ignore") for line in result["keep"])  # whole, to be copied
         parts += [Text("To keep:"), *kept, Text()]
+    if others := _where_results_may_change(result):
+        parts += [Text("To keep, where other results will do:"), *(Text(f"  {line}") for line in others), Text()]
     for table in _tables(result):
         parts += [Fitted(table), Text()]
     for head, lines in _after(result):
@@ -70,6 +88,8 @@ def markdown(result: Result) -> str:
     """Return it as Markdown."""
     lines = [f"### {text.markdown(answer(result), None)}", ""]
     lines += [*("    " + line for line in result["keep"]), ""] if result["keep"] else []
+    if others := _where_results_may_change(result):
+        lines += ["Where other results will do:", "", *("    " + line for line in others), ""]
     lines += [Markdown().render(table) for table in _tables(result)]
     for head, said in _after(result):
         lines += [f"### {head}", "", *(f"- {text.markdown(line, None)}" for line in said), ""]
@@ -105,6 +125,11 @@ def _tables(result: Result) -> list[Table]:
         *([of_rows("findings", findings, columns, "What was found, and what trials say of it")] if findings else []),
         of_rows("changes", changes, title="Changes that were tried"),
     ]
+
+
+def _where_results_may_change(result: Result) -> list[str]:
+    """Return the lines of changes that help and lead to other results; several of one finding may exclude each other."""
+    return [row["keep"] for row in result["tried"] if _changes_results(row) and row["keep"]]
 
 
 def _after(result: Result) -> list[tuple[str, list[str]]]:

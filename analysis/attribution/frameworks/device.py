@@ -78,11 +78,14 @@ def _of_libraries(kernels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
-    """Return the rows that reach into a measured step."""
+    """Return the rows that reach into a measured step, or that one launched: they may run while we write between steps."""
     steps = context.steps[~context.steps["warmup"]].sort_values("start_ns")
     timed = table[table["start_ns"].notna().to_numpy(dtype=bool)]
-    edges = (frame[name].to_numpy(np.int64) for frame in (timed, steps) for name in ("start_ns", "end_ns"))
-    result: pd.DataFrame = timed[intervals.reaching(*edges)].reset_index(drop=True)
+    edges = [frame[name].to_numpy(np.int64) for frame in (timed, steps) for name in ("start_ns", "end_ns")]
+    chosen = intervals.reaching(*edges)
+    if "launch_ns" in timed:
+        chosen |= intervals.containing(timed["launch_ns"].to_numpy(np.int64, na_value=-1), *edges[2:]) >= 0
+    result: pd.DataFrame = timed[chosen].reset_index(drop=True)
     return result
 
 

@@ -156,7 +156,8 @@ class Result(object):
             record[key] = report.get(told) or record.get(key)
         options["mode"] = "train" if report["training"] else "infer"
         options["batch"] = report.get("batch") or options["batch"]
-        options["device"] = report.get("device", "cpu")
+        if options["device"] == "cpu":  # a pass that the script's end cut off may have seen no more of its device
+            options["device"] = report.get("device", "cpu")
         options["threads"] = (report.get("settings") or {}).get("threads")
         record["unavailable"].update(report.get("unavailable", {}))
         owner = _json(self._path("owner"))

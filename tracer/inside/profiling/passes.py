@@ -69,8 +69,7 @@ class Pass(object):
     def _start(self) -> None:
         """Put on what this pass records."""
         report, adapter = self.report, self.adapter
-        if adapter.queues:
-            self._tried("waiting for earlier steps", adapter.settle)
+        self._tried("waiting for earlier steps", adapter.settle)  # else the first step would take their work along
         report["versions"] = self._tried("versions", adapter.versions) or {}
         if self.recorder.layers:
             annotations.record(self.recorder)
@@ -111,8 +110,9 @@ class Pass(object):
         counts = odd is None and self._done >= wanted["skip"]
         last = self._measured + counts >= wanted["steps"] and not self._goes_on()
         settled = last or not self.adapter.queues or odd is not None or self._window_ends(counts)
-        if last or (self.adapter.queues and settled):
-            self.adapter.settle()
+        begins = self._done + 1 == wanted["skip"]  # the next step is the first that is measured
+        if last or begins or (self.adapter.queues and settled):
+            self.adapter.settle()  # so measured steps have the device's work of just these steps
         start, end = recorder.end_step(warmup=not counts)
         self._ended = None if settled else end  # what is queued runs on while we write: its time is the next step's
         self._tried("lines", self.lines.end, counts, start, end)

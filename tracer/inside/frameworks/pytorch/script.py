@@ -45,6 +45,7 @@ class Adapter(Base):
         self._watching = Patches()  # once it is known what ends a step, where no optimizer does
         self._handles: List[Any] = []
         self._layers: Any = None  # what attach put there
+        self._on_gpu = False
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
@@ -238,8 +239,21 @@ class Adapter(Base):
         return missing
 
     def on_gpu(self) -> bool:
-        """Return whether parameters of the models that were called are on a GPU."""
-        return any(parameter.is_cuda for root in self.roots.alive() for parameter in root.parameters())
+        """Return whether the models that were called are on a GPU; without models, whether the program has used one's memory.
+
+        Once it was so it stays so: at the end of a script its models are gone.
+        """
+        if not self._on_gpu:
+            roots = self.roots.alive()
+            parameters = (parameter.is_cuda for root in roots for parameter in root.parameters())
+            self._on_gpu = any(parameters) if roots else self._gpu_memory_used()
+        return self._on_gpu
+
+    def _gpu_memory_used(self) -> bool:
+        cuda = self.torch.cuda
+        if not cuda.is_available() or not getattr(cuda, "is_initialized", lambda: True)():
+            return False
+        return any(cuda.max_memory_allocated(number) for number in range(cuda.device_count()))
 
     def settle(self) -> None:
         """Wait for the GPU."""
