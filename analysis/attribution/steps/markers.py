@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.attribution import device_steps
-from kernelscope.analysis.attribution.steps.model import DetectedSteps
+from kernelscope.analysis.attribution.steps.model import PROFILER, DetectedSteps
 from kernelscope.analysis.trace import Trace, conform
 
 _SLOW, _MOST_SLOW = 2.5, 0.34  # times the usual step, and share of the steps
@@ -38,7 +38,7 @@ def find(trace: Trace) -> DetectedSteps | None:
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
         slow = _unlike(trace, steps)
-        tool, warmup = str(source.get("tool") or "the profiler"), int(trace.steps["warmup"].sum()) + slow
+        tool, warmup = str(source.get("tool") or PROFILER), int(trace.steps["warmup"].sum()) + slow
         return DetectedSteps("profiler", tool, steps.iloc[slow:], 1.0, "high", warmup)
     what = _ONE_STEP.get(str(source.get("format")))
     return None if what is None else _one(trace, what)

@@ -16,6 +16,7 @@ Float = npt.NDArray[np.float64]
 
 MOST_WORK = 400_000  # pieces of work that are looked at: what repeats has repeated by then
 LEAST = 2  # whole steps
+PROFILER = "the profiler"  # the source of steps that a recording marks itself, where no tool is named
 _MOSTLY = 0.8  # of the kernels' time: where less of it is in steps, that is said
 
 
@@ -67,7 +68,8 @@ class DetectedSteps:
         left += [f"only steps {self.only[0]} to {self.only[1]} of these are looked at"] if self.only else []
         more = "".join(f"; {one}" for one in left)
         number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"
-        return f"{number}, {how} ({self.source}){sure}{more}"
+        named = "" if self.source == PROFILER else f" ({self.source})"
+        return f"{number}, {how}{named}{sure}{more}"
 
 
 @dataclass(frozen=True)
