@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     if kind is Kind.IMPORT:
         return _of_import(path, arguments)
     with analysis.reading(path) as trace:
-        named = steps.named_by_program(trace) if kind is Kind.CAPTURE else None
+        named = steps.named_by_program(trace)
         found = None if named else _broken_down(trace, arguments.by)
     about(trace)
     if found is None:

@@ -48,7 +48,7 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 def heading(result: Mapping[str, Any]) -> list[str]:
     """Return the lines above the table: what it is of, and what is to be known beside it."""
     title = " · ".join(printable(part) for part in breakdown_words.breakdown_of(result))
-    what = f"{breakdown_words.whole(result)} {breakdown_words.by(result)}"
+    what = printable(f"{breakdown_words.whole(result)} {breakdown_words.by(result)}")
     what += ", with what is inside: rows overlap" if result.get("inclusive") else ""
     lines = [f"{title}: {what}" if title else what, printable(_beside(result)), breakdown_words.three_numbers(result)]
     lines.append(breakdown_words.rates(result["rows"]))
@@ -93,7 +93,7 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     ]  # fmt: skip
     bars = _room_for_bars(texts, width)
     whole = units.in_unit(breakdown_words.whole_ns(result), unit, decimals)
-    keyed = [(key, "" if place else breakdown_words.whole(result), {"overflow": "fold"}) for place, key in enumerate(named)]
+    keyed = [(key, "" if place else printable(breakdown_words.whole(result)), {"overflow": "fold"}) for place, key in enumerate(named)]
     columns: list[tuple[str, str, dict[str, Any]]] = [
         *keyed, *own, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
         ("calls", "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),
@@ -209,7 +209,7 @@ def _beside(result: Mapping[str, Any]) -> str:
         clean = result.get("clean_step_ns")
         against = f" (clean step {units.duration(clean)})" if clean else ""
         parts.append(f"{result['pass']} pass{against}")
-    steps = units.counted(result["steps"], "step") if result["steps"] else ""
+    steps = units.counted(result["steps"], "time" if result.get("inside") else "step") if result["steps"] else ""
     of = f" of {result['coverage_of']}" if result["by"] == "layer" and result.get("coverage_of") else ""
     parts.append(", ".join(part for part in (steps, f"{breakdown_words.known(result)}{of}") if part))
     return " · ".join(parts)

@@ -46,6 +46,8 @@ def whole(breakdown: Mapping[str, Any]) -> str:
     on_timeline = any("host_ns" in row for row in breakdown["rows"][:1])
     if breakdown["by"] == "line" and breakdown.get("source") and not on_timeline:
         return "profiled function"
+    if breakdown.get("inside"):
+        return f"range {breakdown['inside']}"
     return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), "step")
 
 

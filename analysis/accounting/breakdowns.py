@@ -236,7 +236,7 @@ def _labelled(rows: pd.DataFrame, label: Callable[[CellLabels], Texts]) -> pd.Se
 def _context(info: dict[str, Any]) -> dict[str, Any]:
     """Return what stands beside every table: what was measured and under which conditions."""
     names = (
-        "source", "framework", "network_name", "mode", "batch", "device_count", "pass", "clean_step_ns", "conditions",
+        "source", "framework", "network_name", "mode", "batch", "device_count", "pass", "inside", "clean_step_ns", "conditions",
         "coverage_of",
     )  # fmt: skip
     return {name: info[name] for name in names if name in info}

@@ -44,7 +44,7 @@ class Recording:
     @cached_property
     def _stepped(self) -> Trace:
         """The trace, of a capture with the steps that ranges named like steps mark, where the profiler marks none."""
-        named = steps.named_by_program(self.trace) if self.kind in (Kind.IMPORT, Kind.CAPTURE) else None
+        named = steps.named_by_program(self.trace)
         return self.trace if named is None else steps.applied(self.trace, named)
 
     @property

@@ -50,6 +50,11 @@ def test_only_what_a_range_holds(capsys):
     assert f"inside of range {name}, which was open" in err
     assert sum(row["time_ns"] for row in result["rows"]) == result["step_ns"]
     assert sum(row["count"] for row in result["rows"] if not row["kernel"].startswith("(")) == len(trace.kernels)
+    _, out, _ = shown(capsys, path, "--by", "kernel", "--range", name, "--rows", "2")
+    first, beside, *_, last = out.splitlines()
+    assert first.endswith(f": range {name} by kernel")
+    assert beside.startswith("1 time")
+    assert last.endswith(f"range {name}"), "what the rows add up to is no step"
     status, _, err = shown(capsys, path, "--range", "no such range")
     assert status == 3
     assert "no range has that name" in err

@@ -208,6 +208,8 @@ def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
         device_steps.assign(result)
     else:
         device_steps.assign(result, on_device=steps.on_device, marked=steps.method == "profiler")
+    if steps is not None and steps.method == "inside":
+        result.info = {**trace.info, "inside": steps.source}
     if steps is not None and steps.only is not None:  # after: when a step ends on the device depends on the next one
         mine = result.steps["step"].between(*steps.only)
         result.steps = result.steps.assign(warmup=result.steps["warmup"] | ~mine)

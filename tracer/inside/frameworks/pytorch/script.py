@@ -238,6 +238,11 @@ class Adapter(Base):
                 missing[library] = "this build of PyTorch cannot switch them on"
         return missing
 
+    @property
+    def prints(self) -> bool:  # type: ignore[override]
+        """Return whether oneDNN and MKL may do the computing: on a GPU the marks among their lines would only cost time."""
+        return not self.on_gpu()
+
     def on_gpu(self) -> bool:
         """Return whether the models that were called are on a GPU; without models, whether the program has used one's memory.
 
