@@ -93,7 +93,8 @@ def drawn(result: Mapping[str, Any], most: int, width: int) -> Table:
     ]  # fmt: skip
     bars = _room_for_bars(texts, width)
     whole = units.in_unit(breakdown_words.whole_ns(result), unit, decimals)
-    keyed = [(key, "" if place else printable(breakdown_words.whole(result)), {"overflow": "fold"}) for place, key in enumerate(named)]
+    of = printable(breakdown_words.whole(result))
+    keyed = [(key, "" if place else of, {"overflow": "fold"}) for place, key in enumerate(named)]
     columns: list[tuple[str, str, dict[str, Any]]] = [
         *keyed, *own, (unit, whole, _RIGHT), ("share", _ALL, _RIGHT), ("", "", {"style": "blue", "width": bars, "no_wrap": True}),
         ("calls", "", _RIGHT), ("method", "", {"overflow": "fold", "style": "dim"}),

@@ -22,7 +22,7 @@ from kernelscope.analysis.attribution.lines import statements
 from kernelscope.analysis.attribution.steps import markers
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings import archives, kinds
+from kernelscope.analysis.recordings import archives, device_ends, kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace import Trace, conform, storage, thread_names
 from kernelscope.analysis.trace.records import check_schema, read_object, read_table
@@ -83,8 +83,9 @@ class Run:
             folders = [self.path / self._inside(relative) for relative in entry.get("folders", [])]
             done = [folder for folder in folders if (folder / "child.json").is_file()]
             self._passes[name] = [
-                PassData(folder, read_object(folder / "child.json"), read_table(folder / "steps.jsonl", "steps"))
+                PassData(folder, report, device_ends.placed(read_table(folder / "steps.jsonl", "steps"), report))
                 for folder in done
+                for report in (read_object(folder / "child.json"),)
             ]
         return [data for data in self._passes[name] if not data.measured.empty or name == "check"]
 

@@ -6,8 +6,15 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
+from kernelscope.analysis.recordings import device_ends
+from kernelscope.analysis.trace.records import read_table
+from kernelscope.tracer.inside import ranges
+from kernelscope.tracer.inside.frameworks.pytorch import device_clock
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.launching.outcome import Result
+from kernelscope.tracer.inside.profiling import ends, passes
 from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.passes import OVER, Pass
 from kernelscope.tracer.inside.run_record import RunRecord
@@ -41,6 +48,89 @@ def test_measured_steps_have_the_device_s_work_of_just_these(tmp_path: Path) -> 
         ended.append(opened.end_step(None))
     assert ended == [None, None, None, None, OVER]
     assert adapter.waits == [0, 2, 5], "before the pass, after the last step that does not count, and at the end"
+
+
+class Stream:
+    """A GPU's stream as torch.cuda shows it: each step's work takes 100 ms of it, and it works on one after the other.
+
+    The host's clock stands still but for what a test lets pass: `now` in ms.
+    """
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.free = 0.0
+        stream = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at = max(stream.free, stream.now)
+
+            def elapsed_time(self, other: Event) -> float:
+                return other.at - self.at
+
+        self.Event = Event
+
+    def launch(self) -> None:
+        self.free = max(self.free, self.now) + 100
+
+    def synchronize(self) -> None:
+        self.now = max(self.now, self.free)
+
+
+class Torch:
+    """torch, of which the clock takes cuda."""
+
+    def __init__(self) -> None:
+        self.cuda = Stream()
+
+
+def test_clean_steps_have_the_device_s_pace_where_the_host_is_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host launches a step in 10 ms and waits for nothing; the device takes 100 ms for each."""
+    torch = Torch()
+    for module in (passes, ranges, device_clock, ends):
+        monkeypatch.setattr(module, "now_ns", lambda: int(torch.cuda.now * 1e6))
+
+    class Ahead(Base):
+        framework = "pytorch"
+
+        def watch(self):
+            pass
+
+        def device_clock(self):
+            return device_clock.DeviceClock(torch)
+
+        def settle(self):
+            torch.cuda.synchronize()
+
+    spec = {"folder": str(tmp_path), "seconds": 60, "limit": 10**9}
+    wanted = {"pass": "clean", "skip": 0, "steps": 10}
+    opened = Pass(spec, Ahead(None), wanted, {}, Focus([], [], False))
+    noting = None
+    for number in range(10):
+        if number == 0 or noting is None:
+            opened.begin_step(number)
+            noting = opened.ends("key")
+        torch.cuda.now += 10
+        torch.cuda.launch()
+        if not (noting and noting.noted("key")):
+            opened.noted(noting.stamps if noting else [])
+            ended = opened.end_step(None)
+            noting = None
+    assert ended == OVER
+    opened.close(None)
+    table = read_table(tmp_path / "clean" / "1" / "steps.jsonl", "steps")
+    report = json.loads((tmp_path / "clean" / "1" / "child.json").read_text())
+    by_host = ((table["end_ns"] - table["start_ns"]) / 1e6).tolist()
+    assert by_host == [10.0] * 9 + [920.0], "the last one waits for all of the device's work"
+    placed = device_ends.placed(table, report)
+    by_device = ((placed["end_ns"] - placed["start_ns"]) / 1e6).tolist()
+    assert by_device == [110.0] + [100.0] * 9
+    assert sum(by_device) == sum(by_host)
+    for wrong in (None, [], [1] * 9, ["x"] * 10, [2**70] * 10, list(range(10, 0, -1))):
+        assert device_ends.placed(table, {"device_ends_ns": wrong}) is table
 
 
 class Sampled:

@@ -92,7 +92,11 @@ class Base(object):
         return {}
 
     def settle(self) -> None:
-        """Wait for work that is queued on a device: at the end of a pass's last step, inside it."""
+        """Wait for work that is queued on a device: before a pass and at the end of its last step, inside it."""
+
+    def device_clock(self) -> Any:
+        """Return what tells when a device was done with each step: mark() and ends(); None where the host's clock tells it."""
+        return None
 
     def stop_operators(self) -> List[str]:
         """End the operator trace and write it; return the names of its files, operators.* as in a run's folder."""

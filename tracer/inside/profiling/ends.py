@@ -22,13 +22,14 @@ class Ends(object):
     beginning of the next step].
 
     recorder: of the pass, which counts the steps. key: whose ends they are, on the calling thread. count: how many may be noted.
-    until: when none may any more, in ns. queued: steps begin where the last one ends, since their work goes on.
+    until: when none may any more, in ns. queued: steps begin where the last one ends, since their work goes on. mark: called at
+    each end, where a device has a clock of its own.
 
     noted(key) notes an end and returns whether that is all. It is a function of its own variables, not a method: those lie
     together, while attributes are looked up in places that the step's own work has driven out of the caches.
     """
 
-    def __init__(self, recorder: Recorder, key: Any, count: int, until: int, queued: bool) -> None:
+    def __init__(self, recorder: Recorder, key: Any, count: int, until: int, queued: bool, mark: Any = None) -> None:
         stamps: List[Any] = []
         self.stamps = stamps
         opened = recorder.open_ranges() if recorder.layers else None  # at most that of the step itself
@@ -48,6 +49,8 @@ class Ends(object):
                     return False
                 recorder.step += 1  # of ranges from now on
             count -= 1
+            if mark is not None:
+                mark()
             usage = None
             if end >= due:
                 usage = used(process)

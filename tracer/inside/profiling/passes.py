@@ -58,6 +58,8 @@ class Pass(object):
         }
         self.report.update(known)
         self.recorder = Recorder(self.folder, layers=self.name in ("layers", "kernels"))
+        self._device: Any = None  # the device's clock, of clean steps
+        self._settled_ns: Optional[int] = None  # when the device was done with the last one
         self.printed: Any = None
         self.inputs = Inputs(self.recorder)
         self.lines = {"kernels": host_lines.Timeline, "lines": host_lines.Totals}.get(self.name, _NoLines)(focus, self.folder)
@@ -70,6 +72,8 @@ class Pass(object):
         """Put on what this pass records."""
         report, adapter = self.report, self.adapter
         self._tried("waiting for earlier steps", adapter.settle)  # else the first step would take their work along
+        if self.name == "clean":
+            self._device = self._tried("the device's clock", adapter.device_clock)
         report["versions"] = self._tried("versions", adapter.versions) or {}
         if self.recorder.layers:
             annotations.record(self.recorder)
@@ -107,6 +111,8 @@ class Pass(object):
     def end_step(self, odd: Optional[str]) -> Optional[str]:
         """End the step; return OVER, PART or None. odd: why the step is not measured, else None."""
         recorder, wanted = self.recorder, self._wanted
+        if self._device is not None:
+            self._device.mark()
         counts = odd is None and self._done >= wanted["skip"]
         last = self._measured + counts >= wanted["steps"] and not self._goes_on()
         settled = last or not self.adapter.queues or odd is not None or self._window_ends(counts)
@@ -114,6 +120,7 @@ class Pass(object):
         if last or begins or (self.adapter.queues and settled):
             self.adapter.settle()  # so measured steps have the device's work of just these steps
         start, end = recorder.end_step(warmup=not counts)
+        self._settled_ns = end if last else None
         self._ended = None if settled else end  # what is queued runs on while we write: its time is the next step's
         self._tried("lines", self.lines.end, counts, start, end)
         if odd is not None:
@@ -178,7 +185,8 @@ class Pass(object):
         if self.adapter.queues:
             left = min(left, plan.WINDOW_STEPS - self._measured % plan.WINDOW_STEPS - 1)
         until = min(self._flushed + FLUSH_NS, self._begun + int(self._seconds * 1e9))
-        return Ends(self.recorder, key, left, until, self.adapter.queues) if left > 0 else None
+        mark = None if self._device is None else self._device.mark
+        return Ends(self.recorder, key, left, until, self.adapter.queues, mark) if left > 0 else None
 
     def noted(self, stamps: Sequence[Any]) -> None:
         """Take over ends that were noted, all of steps that are measured."""
@@ -239,6 +247,8 @@ class Pass(object):
     def close(self, reason: Optional[str]) -> None:
         """Take off what was put on and write what is left. reason: why the pass ends early, or None."""
         report, adapter = self.report, self.adapter
+        if self._device is not None and reason is None:  # at a script's end the device may be gone
+            report["device_ends_ns"] = self._tried("the device's clock", self._device.ends, self._settled_ns)
         report["anchors"].append(anchor())
         if adapter.compiled is not None:
             report["compiled"] = adapter.compiled.since(self._compiled)

@@ -196,6 +196,10 @@ class Adapter(Base):
         """Wait for the backend's device."""
         self.below.settle()
 
+    def device_clock(self) -> Any:
+        """Return the clock of the backend's device."""
+        return self.below.device_clock()
+
     # --- facts -----------------------------------------------------------------------------------------------------------
 
     def versions(self) -> Dict[str, Any]:

@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from kernelscope.tracer.inside.frameworks.pytorch.backward import compiling
+from kernelscope.tracer.inside.frameworks.pytorch.device_clock import DeviceClock
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
 from kernelscope.tracer.inside.frameworks.pytorch.modules import Layers
 from kernelscope.tracer.inside.frameworks.pytorch.operators import Operators
@@ -264,6 +265,10 @@ class Adapter(Base):
         """Wait for the GPU."""
         if self.on_gpu():
             self.torch.cuda.synchronize()
+
+    def device_clock(self) -> Optional[DeviceClock]:
+        """Return the clock of the program's GPU; None on a processor."""
+        return DeviceClock(self.torch) if self.on_gpu() else None
 
     def stop(self) -> None:
         """Take away everything."""

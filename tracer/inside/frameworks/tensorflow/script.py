@@ -69,6 +69,7 @@ class Adapter(Base):
         self.compiled = Tracings(tf)
         self._functions: Any = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
         self._weighty: Any = weakref.WeakKeyDictionary()  # outermost layer -> whether it has weights
+        self._gpus: Optional[int] = None  # how many there are, once that was asked
         self._together = 1  # batches that one call of a function executes
         # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: the last one of a model;
         # keras: a scope of Keras's is being entered; scopes, tapes: those that are open
@@ -497,8 +498,15 @@ class Adapter(Base):
         """Whether the script's environment has oneDNN print: it asks once, and TensorFlow's copy of it has no other switch."""
         return any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
 
+    @property
+    def queues(self) -> bool:  # type: ignore[override]
+        """Whether steps end while their work still waits, as on a GPU."""
+        return self._on_gpu()
+
     def _on_gpu(self) -> bool:
-        return bool(self.tf.config.list_physical_devices("GPU"))
+        if self._gpus is None:
+            self._gpus = len(self.tf.config.list_physical_devices("GPU"))
+        return self._gpus > 0
 
     def settle(self) -> None:
         """Wait for the GPU."""
