@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+import warnings
 from typing import Any, Callable, Dict, List
 
 from kernelscope.tracer.inside.frameworks.workload import cores
@@ -115,7 +116,9 @@ class Library(object):
         profiler = self.torch.profiler
         activities = [profiler.ProfilerActivity.CPU] + [profiler.ProfilerActivity.CUDA] * on_gpu
         self._profiler = profiler.profile(activities=activities, record_shapes=True)
-        self._profiler.start()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Warning: Profiler clears events")  # the program asked for none
+            self._profiler.start()
 
     def stop_profiler(self, folder: str, name: str = TRACE_FILE) -> List[str]:
         """Stop the profiler and write its chrome trace under this name; return the names of the files written."""
