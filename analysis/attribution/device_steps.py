@@ -22,6 +22,7 @@ DEVICE_TABLES = ("kernels", "graphs", "copies")
 # Steps further apart than this share of a usual one are not consecutive: the loop paused between them, or was not recorded
 _PAUSE = 0.5
 _NEVER = np.iinfo(np.int64).max
+PROFILE = "profile"  # what recorded a run of somebody's own program, in which the tracer writes between two steps
 
 
 def step_at(times: pd.Series, steps: pd.DataFrame) -> pd.Series:
@@ -40,7 +41,8 @@ def assign(trace: Trace, on_device: bool = False, marked: bool = True) -> None:
     """
     steps = trace.steps.sort_values("start_ns")
     result = _StepWork.of(trace, steps, on_device)
-    bounds_and_firsts = None if on_device else _bounds(result, steps, marked)
+    apart = trace.info.get("recorder") == PROFILE
+    bounds_and_firsts = None if on_device else _bounds(result, steps, marked, apart)
     edges = bounds_and_firsts[:2] if bounds_and_firsts else None
     if bounds_and_firsts is not None:
         _place_unlaunched(result, *bounds_and_firsts)
@@ -178,13 +180,15 @@ def _place_unlaunched(work: _StepWork, begun: Int, over: Int, first: Int) -> Non
 # --- from when to when ----------------------------------------------------------------------------------------------------------
 
 
-def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool) -> tuple[Int, Int, Int] | None:
+def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool, apart: bool) -> tuple[Int, Int, Int] | None:
     """Return when each step starts and ends on the devices, and when its own work does; None where nothing was launched on one.
 
     A step starts when the host's does or, where the device still works on what was launched before, when it is done with that.
     The first of consecutive ones starts with the host's; or later by as much as the last one ends later, where earlier work goes
     on until then. So all together last as long as their marks say. It is done with earlier work, too, where that was launched
     right before it, as by a warm-up step, and where the device is behind by half a step and more, at the end as well.
+
+    apart: what lies between two steps of the host is our own writing: a device that waits meanwhile waits in none.
     """
     launched = work.launched
     mine = launched & (work.position >= 0)
@@ -208,7 +212,8 @@ def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool) -> tuple[Int, In
     following = np.append(begun[1:], _NEVER)
     own = np.where(busy[_run_of(joined)], first + (end - start), end)
     alone = _run_end(work, launched, end, np.maximum(own, last), usual, marked)
-    over = np.where(joined, following, np.minimum(alone, following))
+    next_one = np.minimum(following, np.maximum(end, last)) if apart else following
+    over = np.where(joined, next_one, np.minimum(alone, following))
     return begun, np.maximum(over, begun), first
 
 
