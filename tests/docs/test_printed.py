@@ -23,7 +23,10 @@ def shown(start):
 
 @pytest.mark.parametrize(
     ("start", "path"),
-    [("A step takes 101 ms on NVIDIA H100", lambda: WORDS), ("A step takes 720 ms", lambda: corpus("pairs/n21-workers2-8/a.sqlite"))],
+    [
+        ("A step takes 101 ms on NVIDIA H100", lambda: WORDS),
+        ("A step takes 720 ms", lambda: corpus("pairs/n21-workers2-8/a.sqlite")),
+    ],
 )
 def test_advice_is_as_the_readme_shows_it(tmp_path, start, path):
     recording = path()
