@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,11 +13,14 @@ from kernelscope.analysis.recordings import device_ends
 from kernelscope.analysis.trace.records import read_table
 from kernelscope.tracer.inside import ranges
 from kernelscope.tracer.inside.frameworks.pytorch import device_clock
+from kernelscope.tracer.inside.frameworks.pytorch.library import Library
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.launching.outcome import Result
 from kernelscope.tracer.inside.profiling import ends, passes
 from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.passes import OVER, Pass
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import RANGE_FIELDS, Recorder
 from kernelscope.tracer.inside.run_record import RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
 
@@ -153,3 +157,32 @@ def test_a_pass_that_the_script_s_end_cut_off_does_not_tell_the_device(tmp_path:
     kept = json.loads((folder / "run.json").read_text())
     assert kept["options"]["device"] == "cuda"
     assert kept["options"]["batch"] == 64
+
+
+class Tensor:
+    """A tensor as torch has it: its value is on a GPU or on the host."""
+
+    def __init__(self, is_cuda: bool) -> None:
+        self.is_cuda = is_cuda
+
+    def item(self) -> int:
+        return 7
+
+    cpu = numpy = tolist = item
+
+
+@pytest.mark.parametrize(
+    ("on_gpu", "kernels", "ranges"), [(True, False, ["sync"]), (False, True, ["phase"] * 2), (False, False, [])]
+)
+def test_only_values_on_a_gpu_are_waited_for(tmp_path: Path, on_gpu: bool, kernels: bool, ranges: list[str]) -> None:
+    """Adam reads its count of steps for each parameter, from tensors on the host: 322 of the 323 calls of a step of vision.py."""
+    library = Library(SimpleNamespace(Tensor=Tensor))
+    recorder, patches = Recorder(str(tmp_path), layers=True), Patches()
+    library.range_synchronisation(patches, recorder, on_gpu, kernels)
+    recorder.begin_step()
+    assert [Tensor(True).item(), Tensor(False).item()] == [7, 7]
+    recorder.end_step()
+    patches.undo()
+    rows = [dict(zip(RANGE_FIELDS, row, strict=True)) for row in recorder.ranges()]
+    assert [row["category"] for row in rows if row["name"] == "item"] == ranges
+    assert Tensor.item.__name__ == "item"

@@ -129,13 +129,29 @@ class Library(object):
         return [name]
 
     def range_synchronisation(self, patches: Patches, recorder: Recorder, on_gpu: bool, kernels: bool) -> None:
-        """Name the calls that bring a value to the host: waits on a GPU; on a CPU, which has it, only calls like others.
+        """Name the calls that bring a value to the host: waits for a GPU; of a tensor on the host only calls like others.
 
-        Those are too short to be worth their ranges in the layers pass.
+        Those are too short to be worth their ranges in the layers pass, and beside a GPU: Adam makes two for each parameter.
         """
-        if on_gpu or kernels:
-            for name in SYNCHRONISING:
-                patches.wrap(self.torch.Tensor, name, recorder.around("sync" if on_gpu else "phase", name, "other"))
+        for name in SYNCHRONISING:
+            if on_gpu:
+                patches.wrap(self.torch.Tensor, name, _of_gpus(recorder.around("sync", name, "other")))
+            elif kernels:
+                patches.wrap(self.torch.Tensor, name, recorder.around("phase", name, "other"))
+
+
+def _of_gpus(ranged: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what puts a range, as `ranged` does, around calls of a method for tensors on a GPU alone."""
+
+    def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+        inside = ranged(original)
+
+        def called(tensor: Any, *arguments: Any, **keywords: Any) -> Any:
+            return (inside if tensor.is_cuda else original)(tensor, *arguments, **keywords)
+
+        return called
+
+    return wrapped
 
 
 def _asked(owner: Any, name: str) -> Any:
