@@ -1,6 +1,7 @@
 """The command `breakdown`: which rows, columns and times are shown."""
 
 import json
+import sqlite3
 
 import pytest
 
@@ -58,6 +59,26 @@ def test_only_what_a_range_holds(capsys):
     status, _, err = shown(capsys, path, "--range", "no such range")
     assert status == 3
     assert "no range has that name" in err
+
+
+@pytest.mark.parametrize("by", ["kernel", "range", "idle"])
+def test_a_window_of_a_capture(capsys, by):
+    """From 100 to 200 ms after the first work of the device, kernels by plain SQL; ranges begin and end outside of it."""
+    path = corpus("pairs/n21-workers2-8/a.sqlite")
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
+        tables = ("KERNEL", "MEMCPY", "MEMSET")
+        zero = min(
+            database.execute(f"SELECT MIN(start) FROM CUPTI_ACTIVITY_KIND_{table}").fetchone()[0] for table in tables
+        )
+        query = "SELECT COUNT(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start >= ? AND start < ?"
+        count = database.execute(query, (zero + 100_000_000, zero + 200_000_000)).fetchone()[0]
+    status, out, err = shown(capsys, path, "--by", by, "--window", "100:200", "--format", "json")
+    assert status == 0, err
+    result = json.loads(out)
+    assert result["totals"]["wall_ns"] < 120_000_000, "the window, and the host's lead"
+    assert sum(row["time_ns"] for row in result["rows"]) == result["step_ns"]
+    if by == "kernel":
+        assert sum(row["count"] for row in result["rows"] if not row["kernel"].startswith("(")) == count == 353
 
 
 def test_rows_that_hold_others(capsys):

@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.attribution import device_steps
@@ -145,9 +147,8 @@ def windowed(trace: Trace, request: Request | None) -> Trace:
         raise EvidenceError("--window: the capture has no device work on a timeline")
     tables = {name: getattr(trace, name) for name in device_steps.DEVICE_TABLES}
     low, high = (zero + edge for edge in request.window)
-    inside = {
-        name: table[table["start_ns"].between(low, high - 1).fillna(False).to_numpy(bool)] for name, table in tables.items()
-    }
+    within = {name: table["start_ns"].between(low, high - 1).fillna(False).to_numpy(bool) for name, table in tables.items()}
+    inside = {name: table[within[name]] for name, table in tables.items()}
     if not any(map(len, inside.values())):
         raise EvidenceError(
             f"--window: no device work in it; the capture's lasts from 0 to {(_last(tables) - zero) / 1e6:.0f} ms"
@@ -155,10 +156,25 @@ def windowed(trace: Trace, request: Request | None) -> Trace:
     launches = pd.concat([table["launch_ns"].dropna() for table in inside.values()])
     first, last = (int(launches.min()), int(launches.max())) if len(launches) else (low, high)
     steps = trace.steps[((trace.steps["start_ns"] >= first) & (trace.steps["end_ns"] <= max(last, high))).to_numpy(bool)]
-    for name in ("ranges", "operators", "calls"):
+    kept = trace.ranges["start_ns"].between(first, last).to_numpy(bool)
+    inside |= {name: _rows_of_kept(table, "range_id", kept) for name, table in inside.items()}
+    over = max(last, *(int(table["end_ns"].max()) for table in inside.values() if len(table)))
+    inside["ranges"] = trace.ranges[kept]
+    metrics = _rows_of_kept(trace.metrics, "kernel", within["kernels"])
+    inside["metrics"] = metrics[metrics["kernel"].notna().to_numpy(bool)]
+    for name in ("operators", "calls", "syncs"):
         table = getattr(trace, name)
         inside[name] = table[table["start_ns"].between(first, last).to_numpy(bool)]
+    for name in ("ranges", "operators", "calls", "syncs"):  # what goes on behind the window is not of it
+        inside[name] = inside[name].assign(end_ns=inside[name]["end_ns"].clip(upper=over))
     return replace(trace, steps=steps, **{name: table.reset_index(drop=True) for name, table in inside.items()})
+
+
+def _rows_of_kept(table: pd.DataFrame, column: str, kept: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """Return a table whose column holds rows of another one, of which some are kept: their new places, null for the others."""
+    places = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)  # the last one is that of null
+    rows = pd.Series(places[table[column].to_numpy(np.int64, na_value=-1)], index=table.index, dtype="Int64")
+    return table.assign(**{column: rows.mask(rows < 0)})
 
 
 def inside(trace: Trace, pattern: str) -> DetectedSteps:
