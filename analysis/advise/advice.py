@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ _SAME = 0.8  # of a finding's time that others of the list already save: then it
 OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
+
+_WAITING = 0.2  # of a step: a device that is idle for so long may be no faster for shorter kernels
+_COMPUTES = ("mixed precision", "tensor cores", "double precision", "alignment", "fusion", "optimizer")
 
 GRAPHS = "in CUDA graphs"
 EARLIER = "work from before the steps"
@@ -121,7 +125,8 @@ def largest(subject: Subject, column: str, most: int) -> list[dict[str, Any]]:
 def _largest(rows: pd.DataFrame, column: str, most: int) -> list[dict[str, Any]]:
     rows = rows[rows[column].notna().to_numpy(bool)]
     names = rows[column].map(words.kernel) if column == "name" else rows[column]
-    sums = rows.groupby(names.astype("string"))[["count", "time_ns"]].sum().nlargest(most, "time_ns")
+    executed = rows["count"].where(rows["part"] != IDLE, 0)  # of gaps there are as many as they are cut into
+    sums = rows.assign(count=executed).groupby(names.astype("string"))[["count", "time_ns"]].sum().nlargest(most, "time_ns")
     return [{"name": str(name), "count": float(row["count"]), "time_ns": int(row["time_ns"])} for name, row in sums.iterrows()]
 
 
@@ -166,7 +171,19 @@ def _kept(subject: Subject) -> list[Advice]:
         ]
         if not mine or not any(same):
             kept.append(one)
-    return sorted(kept, key=lambda one: -one.saves_ns)
+    return _beside_waiting(subject, sorted(kept, key=lambda one: -one.saves_ns))
+
+
+def _beside_waiting(subject: Subject, kept: list[Advice]) -> list[Advice]:
+    """Return the advice as it is where a device often waits for the host: what it computes sooner may only let it wait longer."""
+    waits = words.time_of(subject.rows[(subject.rows["part"] == IDLE).to_numpy(bool)])
+    if subject.on_host or waits < _WAITING * subject.step_ns:
+        return kept
+    said = f"The device is idle for {waits / subject.step_ns:.0%} of the step: done sooner, it may only wait longer."
+    return [
+        replace(one, modelled=False, evidence=[*one.evidence, said]) if one.modelled and one.topic in _COMPUTES else one
+        for one in kept
+    ]
 
 
 def _plain(one: Advice) -> dict[str, Any]:

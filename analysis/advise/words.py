@@ -71,9 +71,11 @@ def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, 
 
     most_ns: statements that take longer also run what is meant elsewhere. hits: how often a step executes them at least.
     names: what their text must match. Where there was no such pass but the host's lines are on the timeline: see `_meanwhile`.
+    So it is on a device: a line that launches takes long while the device computes, too.
     """
     table, steps = subject.trace.lines, subject.trace.info.get("lines_steps")
-    if table.empty or not steps:
+    on_timeline = not subject.on_host and not hits and len(subject.trace.host_lines) > 0
+    if table.empty or not steps or on_timeline:
         return [] if hits else _meanwhile(subject, least_ns, names)
     sums = table.groupby(["file", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
     sums = sums[((sums["time_ns"] >= least_ns) & (sums["time_ns"] <= most_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
@@ -105,9 +107,9 @@ def idle_lines(subject: Subject, ns: float) -> list[str]:
 def _host_is_in(subject: Subject, begin: str, table: pd.DataFrame, recorded_ns: int) -> list[str]:
     """Return a sentence on the first of these lines; their times are of a recorded step, which is named where it differs."""
     apart = abs(recorded_ns - subject.step_ns) > _AS_LONG * subject.step_ns
-    of_recorded = f" (of the recorded step, of {ms(recorded_ns)})" if apart else ""
+    of_recorded = f", in the recorded step of {ms(recorded_ns)}" if apart else ""
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
-    return [f"{begin}{of_recorded} {'; '.join(found)}."] if found else []
+    return [f"{begin} {'; '.join(found)}{of_recorded}."] if found else []
 
 
 def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:

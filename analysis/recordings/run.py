@@ -166,7 +166,8 @@ class Run:
     def _clean_alone(self) -> str:
         """Return the clean step in words, where nothing but it is known."""
         clean, count = self.clean_step_ns, sum(len(data.measured) for data in self.passes("clean"))
-        return "" if clean is None else f"a step takes {clean / 1e6:,.2f} ms (the median of {count}), of which there is "
+        known = f"a step takes {(clean or 0) / 1e6:,.2f} ms (the median of {count}); where its time goes is not known: "
+        return "" if clean is None else known
 
     def trace(self) -> Trace:
         """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""

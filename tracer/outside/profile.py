@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
-from kernelscope.tracer.inside.launching.launch import launch
+from kernelscope.tracer.inside.launching.launch import KILLED, launch
 from kernelscope.tracer.inside.launching.options import RERUN_WARMUP, ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.outside import conditions, process_noise
@@ -61,10 +61,11 @@ def profile(
     kept. asked: our own command line. once: do not run it again.
     """
     outcome = _recorded(command, options, folder, label, asked)
-    if once or options.rerun or options.window or outcome.status or outcome.short <= RERUN_WARMUP + 1:
+    if once or options.rerun or options.window or outcome.status >= KILLED or outcome.short <= RERUN_WARMUP + 1:
         return outcome
+    how = f" with exit status {outcome.status}" if outcome.status else ""
     print(
-        f"kernelscope: it ended before all passes had their steps (missing: {', '.join(outcome.missing)}): it is run "
+        f"kernelscope: it ended{how} before all passes had their steps (missing: {', '.join(outcome.missing)}): it is run "
         f"{len(options.passes)} times more, once for each pass (--once forbids that)",
         file=sys.stderr,
     )

@@ -82,8 +82,8 @@ def device_waits(subject: Subject) -> list[Advice]:
     told = rows[rows["detail"].notna()]
     evidence += words.where(told, "detail") if words.time_of(told) > ns / 2 else []
     if subject.waited_ns:
-        follows = f"{words.ms(subject.waited_ns)} of the idle time follow waits for the device"
-        evidence.append(f"{follows}, and are left out of what could be saved.")
+        follows = f"{words.ms(subject.waited_ns)} of it come right after the host had waited for the device"
+        evidence.append(f"{follows}: faster launches do not save these.")
     mostly_own = words.time_of(own) > ns / 2
     title = "the device waits for the program's own code" if mostly_own else "the device waits for its launches"
     if subject.per == STEPS and subject.count == 1:
@@ -98,7 +98,7 @@ def device_waits(subject: Subject) -> list[Advice]:
             "host-bound",
             title,
             ns,
-            "all of that idle time but what follows waits, where the host is ahead of the device"
+            "all of that idle time but what comes after waits, where the host is ahead of the device"
             if subject.waited_ns
             else "all of that idle time, where the host is ahead of the device",
             [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],

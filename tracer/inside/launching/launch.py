@@ -18,6 +18,8 @@ from kernelscope.tracer.inside.scrubbing import Scrubber
 
 INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
 
+KILLED = 128  # and the signal's number: the exit status of a command that one ended
+
 
 def launch(
     command: Sequence[str], options: ProfileOptions, path: Union[str, "os.PathLike[str]"], root: str, about: Dict[str, Any]
@@ -49,7 +51,8 @@ def launch(
         with watcher:
             status = process.run(command, spec, os.path.join(root, INJECTED), options.variables)
         process.forward_rest(folder)
-        if status or not os.path.isdir(folder):
+        # a program that fails later on is recorded until then: where it did so before its pass had a step, no other run has more
+        if not os.path.isdir(folder) or status >= KILLED or (status and not _stepped(folder, plan)):
             break
     if not os.path.isdir(folder):
         raise FolderLost("%s: the script removed it while it ran (its exit status: %d); name another folder" % (folder, status))
@@ -60,6 +63,13 @@ def launch(
         outcome = Result(run, status, watcher, options.passes).outcome()
     scrubber.folder(folder)
     return outcome
+
+
+def _stepped(folder: str, plan: Sequence[Dict[str, Any]]) -> bool:
+    """Return whether a pass of the plan has steps, in some process of the command."""
+    places = [folder] + [path for _, path in ranks.recorded(folder)]
+    files = [os.path.join(place, entry["pass"], "1", "steps.jsonl") for place in places for entry in plan]
+    return any(os.path.exists(file) and os.path.getsize(file) for file in files)
 
 
 def _of_ranks(
