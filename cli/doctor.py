@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,7 @@ REVEALS = {
     "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
 }
 
+_WIDTH = 100  # characters of what one reads first
 Row = dict[str, Any]
 
 
@@ -53,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     sections = (_machine, _gpus, _interpreters, _environments, _profilers, _collectors, _counters, _noise)
     rows = [row for section in sections for row in section()]
     if arguments.format in ("table", "markdown"):
-        print("\n".join([*_summary(rows), ""]))
+        print("\n".join([*(textwrap.fill(line, _WIDTH, break_on_hyphens=False) for line in _summary(rows)), ""]))
         rows = _grouped(rows)
     write_rows(rows, arguments.format, "What can be measured here", "doctor")
     return 0
@@ -72,7 +74,8 @@ def _summary(rows: list[Row]) -> list[str]:
     ready, absent = (named.get(("frameworks", there), []) for there in (True, False))
     gpus = named.get(("GPUs", True), [])
     where = f"on {', '.join(gpus)} and the processor" if gpus else "on the processor; there is no NVIDIA GPU to record on"
-    lines = [f"Ready to record: {', '.join(ready) or 'no framework'} {where}.", "Captures of other tools need nothing more."]
+    lines = [f"Ready to record: {', '.join(ready) or 'no framework'} {where}."]
+    lines.append("Captures of other tools, and scripts under a Python of your own (`kernelscope profile`), need nothing more.")
     if absent:
         lines.append(f"Not set up: {', '.join(absent)}; `kernelscope env create NAME` sets one up.")
     tools = [item for item in named.get(("profilers", False), []) if item in find.NAMES]

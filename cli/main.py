@@ -82,7 +82,8 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
     def refuse(self, words: Sequence[str]) -> None:
-        """Say that these words are none of the command's, and exit."""
+        """Say that these words are none of the command's, and exit; what follows an unknown option may be its value or not."""
+        words = [word for word in words if word.startswith("-")] or words
         self.error(f"unrecognized arguments: {' '.join(words)}{_meant(words[0].partition('=')[0], self._option_string_actions)}")
 
 

@@ -177,6 +177,9 @@ class AdviceText:
             for detail in _details(one) if number <= MOST else []:
                 link = one["link"] if one["link"] and detail.endswith(one["link"]) else None  # can be clicked where it is wrapped
                 yield Padding(Text(_printable(detail), style=Style(dim=True, link=link)), (0, 0, 0, 3))
+        if len(advice) > MOST:
+            rest = f"{MOST + 1}" if len(advice) == MOST + 1 else f"{MOST + 1} to {len(advice)}"
+            yield Text(f"the evidence of {rest}: advise with --format markdown, or the report", style="dim")
         if advice:
             yield Text()
 

@@ -96,8 +96,8 @@ def explanation_markdown(result: Mapping[str, Any], level: int = 3) -> str:
 def _cause(cause: explanation.RankedCause, shown: explanation.Scale) -> list[str]:
     finding = cause.finding
     evidence = text.sentences(finding.get("evidence") or [], text.SENTENCE)
-    cells = (cause.number, cause.title, shown.signed(cause.delta_ns), cause.share, cause.confidence, evidence)
-    return [_said(cell) for cell in (*cells, finding.get("remedy"))]
+    cells = (cause.number, cause.title, shown.signed(cause.delta_ns), cause.share, cause.confidence)
+    return [*map(_said, cells), text.markdown(evidence, None), _said(finding.get("remedy"))]
 
 
 def _readable(result: Result, table: str) -> tuple[str, list[list[str]]]:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 PROFILE, RUN, CAPTURE = "profile", "run", "capture"  # a script of the user's own, a workload of ours, another tool's file
 OF_CAPTURES = (
-    "record more steps on a quiet machine, or each side several times with `kernelscope profile --repeats 3 -o A SCRIPT` "
-    "(docs/gate.md)"
+    "record more steps with the same tool, on a quiet machine; of a Python script of your own several recordings tell it, "
+    "`kernelscope profile --repeats 3 -o A SCRIPT` (docs/gate.md)"
 )
 
 

@@ -103,7 +103,7 @@ def device_waits(subject: Subject) -> list[Advice]:
             else "all of that idle time, where the host is ahead of the device",
             [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],
             _MOVE if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
-            words.text(subject, _LINKS),
+            "" if few else words.text(subject, _LINKS),
             words.ids(rows),
         )
     ]

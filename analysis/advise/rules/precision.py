@@ -26,11 +26,14 @@ _SIZES = {
     "": "pad the sizes of products to multiples of 8 in 16-bit types, 4 in TF32",
 }
 
+_FLOAT32 = "create data and parameters as float32; numpy's default is float64"
 _DOUBLE = {
     "pytorch": "make data and parameters float32: torch.set_default_dtype(torch.float32), tensor.float(), "
     "torch.from_numpy(array.astype(numpy.float32))",
     "jax": "leave jax_enable_x64 off, and create arrays as float32",
-    "": "create data and parameters as float32; numpy's default is float64",
+    "tensorflow": _FLOAT32,
+    "mxnet": _FLOAT32,
+    "": "compute in float32 where its precision suffices: data, parameters and constants",
 }
 _TF32 = {
     "pytorch": "torch.set_float32_matmul_precision('high')",

@@ -327,5 +327,5 @@ def _notes(case: DeviceCase) -> list[str]:
             parts = [f"{number} {part} ({words.ms(ns)})" for number, part, ns in zip(*columns, strict=True)]
             notes.append(f"{side.name}, outside of steps: {', '.join(parts)}")
         notes += _earlier_work(side)
-    notes.append("one recording of each side: how processes of one program differ is not in the interval")
+    notes.append("each side was recorded once: by how much two runs of one program differ is not in the interval")
     return notes

@@ -19,7 +19,8 @@ _READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::i
 _MORE_WAITS = 0.9  # a step
 _MOSTLY = 0.5  # share of the idle time that must begin while the host waits
 _AS_MANY = 0.02  # share by which numbers of kernels are the same
-_OPENING = ", before the step's first operator, where input is made ready"
+_NEARLY_ALL = 0.9
+_OPENING = "before the step's first operator, where input is made ready"
 _FOLLOWS = "nothing: it follows from the longer work of the device"
 _OWN_WORK = "see what the program does between launches: its stacks (with_stack=True of torch.profiler), or ranges of its own"
 _THAT_CODE = "make these functions quicker, or run them ahead of the step: on other threads or processes, or on the device"
@@ -160,18 +161,23 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
     opening = alone and early * delta > 0 and abs(early) > _MOSTLY * abs(delta)
     if opening:
         when = "before the step's first operator, where programs make their input ready"
-        sentences.append(f"{words.ms(abs(early))} of it {case.per} is {when}.")
+        sentences.append(f"{words.ms(abs(early))} of the difference {case.per} is {when}.")
     if alone:
         sentences.append("As many kernels are launched on both sides, and most of the difference is time in which none is.")
     yield DeviceFinding(
         "host-bound",
-        f"host-bound: the device idles for the host's own work{_OPENING if opening else ''}"
+        f"host-bound: the device idles for the host's own work{_opening(early, delta) if opening else ''}"
         f"{_longer(case, rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
         "medium" if case.few or alone else "high",
         sentences,
         compiled.remedy(case, slow) or (_THAT_CODE if functions else _OWN_WORK if alone else _of(case, slow, _LAUNCHES)),
     )
+
+
+def _opening(early: float, delta: float) -> str:
+    """Return where the host works, in words, of so much of the difference."""
+    return f", {'' if abs(early) > _NEARLY_ALL * abs(delta) else 'mostly '}{_OPENING}"
 
 
 def _follows(case: DeviceCase, rows: pd.DataFrame) -> bool:
