@@ -265,7 +265,7 @@ def facts(result: Result) -> list[str]:
     """Return what the numbers rest on: recording's cost, coverage, the smallest difference visible, restarts."""
     found = []
     for sentence, key, text in (
-        ("share of the time that is known by name:", "coverage", units.percent),
+        ("time known by name:", "coverage", units.percent),
         ("recordings", "restarts", units.count),
         ("taken out for recording", "removed_ns", units.duration),
     ):

@@ -67,9 +67,7 @@ def test_a_window_of_a_capture(capsys, by):
     path = corpus("pairs/n21-workers2-8/a.sqlite")
     with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
         tables = ("KERNEL", "MEMCPY", "MEMSET")
-        zero = min(
-            database.execute(f"SELECT MIN(start) FROM CUPTI_ACTIVITY_KIND_{table}").fetchone()[0] for table in tables
-        )
+        zero = min(database.execute(f"SELECT MIN(start) FROM CUPTI_ACTIVITY_KIND_{table}").fetchone()[0] for table in tables)
         query = "SELECT COUNT(*) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start >= ? AND start < ?"
         count = database.execute(query, (zero + 100_000_000, zero + 200_000_000)).fetchone()[0]
     status, out, err = shown(capsys, path, "--by", by, "--window", "100:200", "--format", "json")
