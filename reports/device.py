@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelscope.analysis.kernels.short_names import short
 from kernelscope.reports import text, units
 from kernelscope.reports.table import Table, of_rows
 
@@ -93,7 +94,7 @@ def _cell(name: str, value: Any) -> Any:
     if name == "bytes" or name.endswith("_bytes") or name == "shared_memory":
         return units.size(value)
     if isinstance(value, str):
-        shown = text.printable(value)
+        shown = text.printable(short(value) if name in ("kernel", "name") else value)
         return shown if len(shown) <= _LONGEST or name in ("reason", "evidence") else f"{shown[: _LONGEST - 2]} …"
     return value
 
