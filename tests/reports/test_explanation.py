@@ -192,6 +192,7 @@ def test_causes_have_evidence_and_remedies_and_the_rest_is_added_up(explained):
     assert "try: CNTK 2.7 has no other implementation" in page
     assert "and 1 more: -0.50 ms; not explained: +0.31 ms (5%)" in page
     assert "known by name: 99.4% and 99.2%" in page
+    assert "<h4" not in page, "headings leave no level out"
     assert "differences of whole steps under 190 µs cannot be seen" in page
 
 
