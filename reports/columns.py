@@ -80,6 +80,7 @@ _EXECUTIONS = _columns(
     ("median_ns", "ns", "the median; null where a source gives totals"),
     ("min_ns", "ns", "of the shortest execution"),
     ("max_ns", "ns", "of the longest execution"),
+    ("std_ns", "ns", "their standard deviation, with n - 1; null of a single one"),
     (
         "gflops_per_s",
         "GFLOP/s",

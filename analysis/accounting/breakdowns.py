@@ -154,7 +154,7 @@ def _executed(trace: Trace) -> _Executed:
 
 
 def _with_executions(breakdown: Breakdown, executed: _Executed) -> Breakdown:
-    """Return a breakdown with mean_ns, median_ns, min_ns and max_ns of the single executions of a row's kernels or copies.
+    """Return a breakdown with mean_ns, median_ns, min_ns, max_ns and std_ns of the single executions of a row's work.
 
     They are null in rows of graphs and of the host; where a source gives totals, all but the mean. gflops_per_s: operations (see
     kernels.work) over the durations of the executions whose operations are known; null where none are.
@@ -162,7 +162,7 @@ def _with_executions(breakdown: Breakdown, executed: _Executed) -> Breakdown:
     by, ran = breakdown.by, executed.ran
     names, group = executed.labels.numbered(by, BY[by])
     row = pd.Series(np.array(group, dtype=np.int64)[ran.number], name="row")
-    single = kernel_summary.executions([row], pd.Series(ran.counts), pd.Series(ran.duration_ns), ("median", "min", "max"))
+    single = kernel_summary.executions([row], pd.Series(ran.counts), pd.Series(ran.duration_ns), ("median", "min", "max", "std"))
     rates = _rates(row, executed.flops, ran.duration_ns)
     table = breakdown.table.copy(deep=False)
     # pandas takes None here, its stubs do not know it

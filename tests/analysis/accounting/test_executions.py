@@ -37,6 +37,7 @@ def test_every_kernel_and_copy_of_an_export_as_plain_sql_finds_it():
         ns = found[row["kernel"]]
         expected = [statistics.mean(ns), statistics.median(ns), min(ns), max(ns)]
         assert [row[name] for name in ("mean_ns", "median_ns", "min_ns", "max_ns")] == pytest.approx(expected, abs=0.5)
+        assert len(ns) == 1 or row["std_ns"] == pytest.approx(statistics.stdev(ns), abs=0.5)  # as nsys's StdDev
 
 
 def test_calls_of_one_operator_are_one_row_by_range():
