@@ -1,4 +1,4 @@
-"""Tables for reading, of kernels, kinds and layers: what the device did first, then one row for the time in which no kernel ran.
+"""Tables for reading, of kernels, kinds, layers and ranges: what the device did first, then one row for the time in which no kernel ran.
 
 Data for programs keeps a row for each cause of that time, in the order of time.
 """
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 ONE = "(host: no kernel running)"
 _NAMED = 3  # causes that the one row names, those with most time
 _HOST = "(host: "
-_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer"}  # where a table's rows of the host are named
+_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer", "range": "activity"}  # where a table's rows of the host are named
 _SUMS = ("duration_ns", "time_ns", "share")
 
 
@@ -44,5 +44,7 @@ def _one(by: str, rows: Sequence[Row]) -> Row:
     causes = sorted(times, key=lambda cause: -times[cause])
     rest = len(causes) - _NAMED
     named = ", ".join(causes[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    if by == "range":
+        return dict.fromkeys(rows[0]) | {"range": ONE, "activity": f"{_HOST}{named})"} | sums
     said = "kind" if by in KERNELS else "method"  # a column that says more of the row
     return dict.fromkeys(rows[0]) | {_COLUMNS[by]: ONE, said: named} | sums

@@ -38,3 +38,13 @@ def test_kinds_and_layers_have_one_row_of_the_host_too():
         assert ([row[by] for row in host], len(causes) > 1) == ([name], True)
         assert host[0]["time_ns"] == sum(row["time_ns"] for row in causes)
         assert sum(row["time_ns"] for row in [*device, *host]) == sum(row["time_ns"] for row in rows)
+
+
+def test_ranges_have_one_row_of_the_host_that_names_what_it_did():
+    rows = ka.breakdown(ka.read(corpus("nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite")), "range").as_dict()["rows"]
+    causes = [row for row in rows if row["activity"].startswith("(host: ")]
+    device, host = summed_up("range", rows)
+    assert len(causes) > 3
+    assert [(row["range"], row["time_ns"]) for row in host] == [(ONE, sum(row["time_ns"] for row in causes))]
+    assert host[0]["activity"].startswith("(host: ")
+    assert apart("range", [*device, *host]) == (device, host), "a table for reading puts it last"
