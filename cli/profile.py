@@ -128,9 +128,8 @@ def _say(folder: Path) -> None:
         run_ = Run(folder)
         subject = advise.of_run(run_, str(folder))
         advised = advise.of_subject(subject)
-        options_ = subject.facts.get("options") or {}
         layers, kernels = (advise.largest(subject, column, ending.MOST) for column in ("layer", "name"))
-        console.print(ending.shown(advised, layers, kernels, options_.get("batch")))
+        console.print(ending.shown(advised, layers, kernels))
         console.print()
         report.write(run_, folder / "report.html", advised)
     except EvidenceError as error:

@@ -165,6 +165,8 @@ class AdviceText:
         yield Text()
         yield from self._advice()
         yield self._parts()
+        if batch := self._result.get("batch"):
+            yield Text(f"Throughput: {batch * 1e9 / max(self._result['step_ns'], 1):,.0f} samples/s at {batch} a step")
         yield from (Text(_printable(note), style="dim") for note in self._result["notes"])
 
     def _advice(self) -> Iterator[Any]:

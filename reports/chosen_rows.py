@@ -15,7 +15,9 @@ from kernelscope.reports.table import Table, of_rows
 Row = Mapping[str, Any]
 _MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
 _EXAMPLES = 5
-_HEADED = {"calls": "count", "durations": "duration_ns", "deviation": "std_ns", **{title: key for key, title in EXECUTIONS.items()}}
+_HEADED = {
+    "calls": "count", "durations": "duration_ns", "deviation": "std_ns", **{title: key for key, title in EXECUTIONS.items()},
+}  # fmt: skip
 _EXTREMES = {"min_ns": min, "max_ns": max}
 _SUMS = ("count", "duration_ns", "time_ns", "share")
 

@@ -18,18 +18,15 @@ MOST = 5  # rows of each table
 Rows = Sequence[Mapping[str, Any]]
 
 
-def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows, batch: int | None) -> Trimmed:
+def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows) -> Trimmed:
     """Return what is said of a run.
 
-    result: its advice (analysis.advise). layers, kernels: rows of name, time_ns and count per step, the longest first. batch:
-    samples of a step; None where not known.
+    result: its advice (analysis.advise). layers, kernels: rows of name, time_ns and count per step, the longest first.
     """
     step_ns = int(result["step_ns"])
-    rate = f"{batch * 1e9 / max(step_ns, 1):,.0f} samples/s at {batch} a step" if batch else None
     named = (("layer", layers), ("kernel", kernels))
     tables: list[RenderableType] = [_table(title, rows, step_ns) for title, rows in named if rows]
-    throughput = [Text(f"Throughput: {rate}")] if rate else []
-    return Trimmed(Group(advice.AdviceText(result), *throughput, Text(), Columns(tables, padding=(0, 4))))
+    return Trimmed(Group(advice.AdviceText(result), Text(), Columns(tables, padding=(0, 4))))
 
 
 def _table(title: str, rows: Rows, step_ns: int) -> Table:

@@ -1,4 +1,4 @@
-"""Tables for reading, of kernels, kinds, layers and ranges: what the device did first, then one row for the time in which no kernel ran.
+"""Tables for reading, of kernels, kinds, layers and ranges: what the device did first, then one row for the time without kernels.
 
 Data for programs keeps a row for each cause of that time, in the order of time.
 """
@@ -14,7 +14,8 @@ Row = dict[str, Any]
 ONE = "(host: no kernel running)"
 _NAMED = 3  # causes that the one row names, those with most time
 _HOST = "(host: "
-_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer", "range": "activity"}  # where a table's rows of the host are named
+# Where a table's rows of the host are named
+_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer", "range": "activity"}
 _SUMS = ("duration_ns", "time_ns", "share")
 
 

@@ -59,13 +59,13 @@ PARTS = tuple(dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD]
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return what to do about one recording; raise EvidenceError for what cannot be read.
 
-    Keys: schema, path, framework, device, hardware, step_ns, per, steps (what they were taken from), recorded_ns (of a recording
-    whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why nothing that
-    computes was recorded; else None), devices (how many do work), calls (name, ns; what the host was in longest, of a recording
-    with recorded_ns), busy (cores, and others: how many of them other processes kept busy; None where not known, or few),
-    parts (what, ns; they add up to step_ns), timeline (whether more than totals is known), longest (name and ns of the kernel, on
-    the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves most
-    first), notes.
+    Keys: schema, path, framework, device, hardware, step_ns, batch (samples of a step, None where not known), per, steps (what
+    they were taken from), recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that of the
+    kernels; else None), unrecorded (why nothing that computes was recorded; else None), devices (how many do work), calls
+    (name, ns; what the host was in longest, of a recording with recorded_ns), busy (cores, and others: how many of them other
+    processes kept busy; None where not known, or few), parts (what, ns; they add up to step_ns), timeline (whether more than
+    totals is known), longest (name and ns of the kernel, on the host the kind of kernels, that takes a good part of the step;
+    else None), advice (see model.Advice; what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -80,6 +80,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "device": subject.device,
         "hardware": subject.hardware,
         "step_ns": subject.step_ns,
+        "batch": _batch(subject),
         "per": subject.per,
         "steps": subject.steps,
         "recorded_ns": subject.recorded_ns,
@@ -93,6 +94,12 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "advice": [_plain(one) for one in kept],
         "notes": _notes(subject, kept),
     }
+
+
+def _batch(subject: Subject) -> int | None:
+    """Return the samples of a step; None where they are not known."""
+    batch = subject.trace.info.get("batch")
+    return batch if type(batch) is int and batch > 0 and subject.per == STEPS else None
 
 
 def _busy(subject: Subject) -> dict[str, float] | None:

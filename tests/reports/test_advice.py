@@ -50,7 +50,7 @@ def test_pieces_beyond_the_third_have_the_same_layout_and_no_evidence():
 @pytest.mark.parametrize("colours", [False, True])
 def test_no_line_ends_in_blanks(width, colours):
     rows = [{"name": "layer", "time_ns": 10**6, "count": 2}, {"name": "a longer name", "time_ns": 10**5, "count": 1}]
-    shown = ending.shown(result(), rows, rows[:1], 8)
+    shown = ending.shown(result(), rows, rows[:1])
     lines = printed(shown, width, force_terminal=colours, color_system="standard" if colours else None)
     bare = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
     assert any("a longer name" in line for line in bare)

@@ -172,8 +172,10 @@ def main() -> int:
                 wrong.append(f"{command.name}: does not run at all: {first.stderr.strip().splitlines()[-1:]}")
                 continue
             found: list[str] = []
-            for _ in range(arguments.times):
+            for number in range(1, arguments.times + 1):
                 found += case(command, out, scratch, chance.uniform(0.05, whole_s * 1.05))
+                if number % 10 == 0:  # those that record take an hour for a hundred
+                    print(f"{command.name}: {number} of {arguments.times}, {len(found)} things wrong so far", flush=True)
             found += swept(command, out, scratch)
             print(f"{command.name}: killed {arguments.times} times within {whole_s:.1f} s, {len(found)} things wrong", flush=True)
             wrong += found
