@@ -55,7 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     if form is None:
         raise UsageError(f"{target}: its name tells no format; say --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     _check(target, form, arguments.force)
-    write = _WRITERS[form](sources.source(Path(arguments.path), _handling(arguments.full_paths)))
+    to_file(arguments.path, form, target, arguments.full_paths)
+    return 0
+
+
+def to_file(path: str, form: str, target: Path, full_paths: bool) -> None:
+    """Write what is recorded at a path in one of FORMATS, and say on stderr what was written and what was left out."""
+    write = _WRITERS[form](sources.source(Path(path), _handling(full_paths)))
     try:
         said = _written(write, target, form in _FOLDERS)
     except OSError as error:
@@ -63,7 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
     for line in said:
         print(f"kernelscope: {line}", file=sys.stderr)
     print(f"exported: {target}", file=sys.stderr)
-    return 0
 
 
 def _handling(full_paths: bool) -> Handling:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import partial
+from html import escape
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote
 
 from kernelscope import analysis
 from kernelscope.analysis import advise
@@ -29,6 +32,7 @@ from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
+_PERFETTO = re.compile(r'(<p class="note" id="perfetto">Every event, for Perfetto: ).*?(</p>)', re.DOTALL)
 _GENERATED, _HEAD = '<meta name="generator" content="kernelscope', 4000  # in the first characters of each of our pages
 
 
@@ -50,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "default: report.html in a folder that is named alone, PATH.html beside a capture, report/report.html in a sweep)",
     )
     add("--force", action="store_true", help="replace FILE.html, or figures, if they exist")
+    add("--perfetto", action="store_true", help="write every event beside the page, FILE.pftrace.gz, for ui.perfetto.dev")
     add(
         "--format",
         choices=FORMATS,
@@ -62,19 +67,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what was recorded, write the report, print it where asked for."""
+    target = _reported(arguments)
+    if arguments.perfetto:
+        if target is None or len(arguments.paths) > 1:
+            raise UsageError("--perfetto: is of the page of one capture, run or comparison; `kernelscope export` writes others")
+        _beside_page(arguments.paths[0], target, arguments.full_paths)
+    return 0
+
+
+def _reported(arguments: argparse.Namespace) -> Path | None:
+    """Write the report and print it; return the page that was written, None without any."""
     paths = [archives.folder(Path(path)) for path in arguments.paths]
     if arguments.figures is not None:
         from kernelscope.cli import figures  # matplotlib takes half a second: only where something is drawn
 
         figures.write(figures.of_paths(paths, arguments.full_paths), arguments.figures, arguments.style, arguments.force)
         if arguments.output is None and arguments.format is None:
-            return 0
+            return None
     kinds = [kind_of(path) for path in paths]
     if Kind.SWEEP in kinds:
         from kernelscope.cli import sweep_report  # as above
 
         sweep_report.run([Path(path) for path in arguments.paths], arguments.output, arguments.force, arguments.format)
-        return 0
+        return None
     captures = [given for given, kind in zip(arguments.paths, kinds, strict=True) if kind in (Kind.CAPTURE, Kind.IMPORT)]
     if captures and len(paths) > 1:
         raise UsageError(
@@ -86,10 +101,10 @@ def run(arguments: argparse.Namespace) -> int:
         target = _beside(Path(arguments.paths[0]), paths[0])
     if kinds == [Kind.IMPORT]:
         _of_import(paths[0], target, form, arguments.full_paths)
-        return 0
+        return target
     if kinds == [Kind.CAPTURE]:
         _of_capture(paths[0], target, form, arguments.full_paths)
-        return 0
+        return target
     recorded = opening.recorded_comparison(paths)
     if recorded is not None:
         result = sharing.shareable(recorded, arguments.full_paths)
@@ -97,9 +112,22 @@ def run(arguments: argparse.Namespace) -> int:
             pages().comparison(result, paths[0], target, arguments.full_paths)
         if form:
             output.write_comparison(result, form)
-        return 0
+        return target
     _of_runs(paths, target, form, arguments.full_paths)
-    return 0
+    return target
+
+
+def _beside_page(path: str, page: Path, full_paths: bool) -> None:
+    """Write every event of a recording beside its page, for Perfetto, and link it there."""
+    from kernelscope.cli import export  # as above
+
+    trace = page.with_suffix(".pftrace.gz")
+    export.to_file(path, "perfetto", trace, full_paths)
+    text = page.read_text(encoding="utf8")
+    link = f'<a href="{quote(trace.name)}" download>{escape(trace.name)}</a>, beside this page; open it at ui.perfetto.dev'
+    growing = page.with_name(f".{os.getpid()}.{page.name}")
+    growing.write_text(_PERFETTO.sub(lambda match: f"{match[1]}{link}{match[2]}", text, count=1), encoding="utf8")
+    growing.replace(page)
 
 
 def write(run: Run, target: Path, advised: dict[str, Any]) -> None:

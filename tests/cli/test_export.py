@@ -1,5 +1,6 @@
 """The command `export`: what it takes, what it refuses, and that nothing is lost."""
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -135,3 +136,16 @@ def test_columns_of_the_markdown_add_up_as_printed(folder, tmp_path):
         if numbers.notna().all():
             assert round(numbers.iloc[:-1].sum(), 3) == numbers.iloc[-1]
     assert len(cells) == 10
+
+
+def test_a_report_writes_every_event_beside_its_page_and_links_it(tmp_path, capsys):
+    page = tmp_path / "a <page>.html"
+    assert main(["report", str(KINETO), "--perfetto", "-o", str(page)]) == 0
+    trace = page.with_suffix(".pftrace.gz")
+    assert sorted(tmp_path.iterdir()) == [page, trace]
+    text = page.read_text(encoding="utf8")
+    assert '<a href="a%20%3Cpage%3E.pftrace.gz" download>a &lt;page&gt;.pftrace.gz</a>' in text
+    assert export(KINETO, "perfetto", tmp_path / "by-export.pftrace.gz") == 0
+    assert gzip.decompress(trace.read_bytes()) == gzip.decompress((tmp_path / "by-export.pftrace.gz").read_bytes())
+    assert main(["report", str(KINETO), "--format", "json", "--perfetto"]) == 2
+    assert "--perfetto: is of the page" in capsys.readouterr().err
