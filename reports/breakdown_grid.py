@@ -182,7 +182,7 @@ def named(row: Row, key: str) -> str:
 
 def called(result: Mapping[str, Any], row: Row) -> str:
     """Return how often a row was executed, per step where there are steps."""
-    count = row.get("count")
+    count = row.get("count") or None  # of time in which nothing ran there is none
     if count is None:
         return units.count(None)
     each = count / result["steps"] if result.get("steps") and result["by"] != "step" else count

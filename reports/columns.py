@@ -65,7 +65,7 @@ _KEYS = _columns(
 
 # What every breakdown says of it
 _NUMBERS = _columns(
-    ("count", "", "how often, in all measured steps"),
+    ("count", "", "how often, in all measured steps; of layers and phases how many kernels, copies and graphs ran"),
     ("duration_ns", "ns", "durations added up over all measured steps, as vendors' tools report them: overlaps count twice"),
     ("time_ns", "ns", "conserved share of the mean step: the rows of a table add up to the step's wall time exactly. Null "
      "where a capture holds totals only"),

@@ -198,12 +198,23 @@ def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[d
     sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in ("count", "duration_ns", "time_ns")}
     for name, values in sums.items():
         np.add.at(values, group, cells[name].to_numpy(np.int64))
+    if by in ("layer", "phase"):  # a gap counts as often as it is cut: that is no number of calls
+        ran = np.zeros(len(numbers), dtype=np.int64)
+        np.add.at(ran, group, np.where(_executed_cells(cells), cells["count"].to_numpy(np.int64), 0))
+        sums["count"] = ran
     order = np.argsort(-sums["time_ns"], kind="stable")
     keys, methods, rows = list(numbers), labels.methods(group, len(numbers)), order.tolist()
     columns: dict[str, Any] = {key: [keys[row][at] for row in rows] for at, key in enumerate(BY[by])}
     columns |= {name: values[order] for name, values in sums.items()}
     columns |= {"share": columns["time_ns"] / whole, "method": [methods[row] for row in rows]}
     return columns, float(cells["time_ns"].to_numpy()[labels.known(by)].sum()) / whole
+
+
+def _executed_cells(cells: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which cells are of kernels, copies and graphs, and not of time in which a device has nothing to do."""
+    cause = cells["cause"].astype("string").fillna("")
+    of_device = cause.str.startswith(parts.DEVICE) & (cause != parts.QUEUED)
+    return cells["kernel"].notna().to_numpy(bool) | of_device.to_numpy(bool)
 
 
 def _envelope(

@@ -28,7 +28,7 @@ def summed_up(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 def apart(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """Return the rows of the device and those of the host. Only those in _COLUMNS have the latter."""
     column = _COLUMNS.get(by)
-    host = [row for row in rows if str(row[column]).startswith(_HOST)] if column else []
+    host = [row for row in rows if str(row.get(column)).startswith(_HOST)] if column else []
     mine = set(map(id, host))
     return [row for row in rows if id(row) not in mine], host
 
