@@ -79,8 +79,9 @@ def _by_json(events, steps, ranges):
     calls = {event["args"]["correlation"]: event for event in events if event["cat"] == "cuda_runtime"}
     found = collections.defaultdict(lambda: [0, 0])
     for event in events:
-        if event["cat"] == "kernel" and any(_ns(event)[0] < stop and _ns(event)[1] > begin for begin, stop, *_ in steps):
-            call = calls.get(event["args"]["correlation"])
+        call = calls.get(event["args"].get("correlation")) if event["cat"] == "kernel" else None
+        reaches = event["cat"] == "kernel" and any(_ns(event)[0] < stop and _ns(event)[1] > begin for begin, stop, *_ in steps)
+        if reaches or (call and inside(_ns(call)[0])):
             key = _of_call(call["tid"], _ns(call)[0], operators, layers, phases, made) if call else (None, "other")
             found[key][0] += _ns(event)[1] - _ns(event)[0]
             found[key][1] += 1
