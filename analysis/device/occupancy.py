@@ -157,12 +157,16 @@ def table(trace: Trace) -> pd.DataFrame:
 
 
 def _row(row: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:
-    result = _of_row(row, device)
+    result = of_row(row, device)
     known = {name: getattr(result, name) for name in Occupancy.__dataclass_fields__} if isinstance(result, Occupancy) else {}
     return {**row, "kernel": row["name"], **known, "reason": result if isinstance(result, str) else None}
 
 
-def _of_row(row: dict[str, Any], device: dict[str, Any]) -> Occupancy | str:
+def of_row(row: dict[str, Any], device: dict[str, Any]) -> Occupancy | str:
+    """Return the occupancy of a kernel, or in words why it is not known.
+
+    row: its device, grid, block, registers and shared_memory, None where not known. device: what a Trace's info says of it.
+    """
     if row["device"] is None or not str(row["device"]).startswith("cuda"):
         return "no kernel of an NVIDIA GPU"
     missing = [name for column, name in _NEEDED.items() if row[column] is None]

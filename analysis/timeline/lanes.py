@@ -20,8 +20,9 @@ from kernelscope.analysis.accounting.cell_labels import COMPUTING
 from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.calls import SYSTEM, cause
+from kernelscope.analysis.device import occupancy
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import Trace, intervals, plain
 from kernelscope.analysis.trace.categories import translated
 
 SCHEMA = "kernelscope/timeline/1"
@@ -130,8 +131,8 @@ def _tables(trace: Trace) -> Iterator[Table]:
     ranges = trace.ranges[trace.ranges["category"] != "step"]
     lines = trace.host_lines
     for kind in ("kernels", "graphs", "copies", "syncs"):
-        table = getattr(trace, kind)
-        yield kind, _named(kind, table[table["start_ns"].notna()])
+        table = _named(kind, getattr(trace, kind)[getattr(trace, kind)["start_ns"].notna()])
+        yield kind, table.assign(launch=_launch(table, trace)) if kind == "kernels" else table
     named = lines.assign(name=host_lines.shown(lines), library=lines["file"], problem="line " + lines["line"].astype("string"))
     yield "lines", named
     yield "ranges", ranges.assign(kind=ranges["category"])
@@ -147,19 +148,20 @@ def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
         return table.assign(name=pd.Categorical(["graph"] * len(table)))
     if kind == "copies":
         return table.assign(name=table["operation"].cat.rename_categories(parts.copy_name), kind=table["memory"])
-    if kind == "kernels":
-        return table.assign(launch=_launch(table))
     return table.rename(columns={"kind": "name"}) if kind == "syncs" else table
 
 
-def _launch(kernels: pd.DataFrame) -> pd.Series:
-    """Return in words how each kernel was launched; null where nothing is known."""
-    number, first = parts.numbered(kernels[list(_LAUNCH)])
-    distinct = kernels.iloc[first]
-    said = [
-        ", ".join(form.format(row[name]) for name, form in _LAUNCH.items() if pd.notna(row[name]) and row[name] != 0) or None
-        for row in distinct[list(_LAUNCH)].to_dict("records")
-    ]
+def _launch(kernels: pd.DataFrame, trace: Trace) -> pd.Series:
+    """Return in words how each kernel was launched, and its theoretical occupancy; null where nothing is known."""
+    devices = {str(entry["device"]): entry for entry in trace.info.get("devices") or []}
+    keys = ["device", *_LAUNCH]
+    number, first = parts.numbered(kernels[keys])
+    said = []
+    for row in plain.rows(kernels[keys].iloc[first]):
+        facts = [form.format(row[name]) for name, form in _LAUNCH.items() if row[name]]
+        known = occupancy.of_row(row, devices.get(str(row["device"]), {}))
+        facts += [] if isinstance(known, str) else [f"{known.occupancy:.0%} occupancy, limited by {known.limiter}"]
+        said.append(", ".join(facts) or None)
     return pd.Series(np.array(said, dtype=object)[number], index=kernels.index, dtype="string")
 
 

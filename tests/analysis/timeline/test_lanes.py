@@ -130,6 +130,10 @@ def test_a_kernel_says_when_and_by_whom_it_was_launched():
     (row,) = lane["rows"]
     assert (row["launched_ns"], row["launcher"][0]) == ([150, -1], MAIN)
     assert made["labels"]["launch"][row["label"][0]] == "grid 128,1,1, block 256,1,1, 40 registers"
+    known = {"devices": [{"device": "cuda:0", "compute_capability": "9.0"}]}
+    rows = [{**row, "shared_memory": 0} for row in rows]  # 65536 registers hold six blocks of 256 threads: 48 of 64 warps
+    made = timeline(Trace(kernels=conform("kernels", rows), info=known))
+    assert "grid 128,1,1, block 256,1,1, 40 registers, 75% occupancy, limited by registers" in made["labels"]["launch"]
 
 
 def test_causes_that_share_an_instant_are_named_together():
