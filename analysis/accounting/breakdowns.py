@@ -315,7 +315,8 @@ def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
 def _by_host_line(trace: Trace) -> Breakdown:
     """Lines on a timeline: what each did on the host and had done on the device (see attribution.host_lines).
 
-    count and duration_ns are those of the lines pass, calls included; profiled_ns is the latter per step. Null without that pass.
+    count and duration_ns are what the lines pass has of as many steps, calls included; profiled_ns is the latter per step. Null
+    without that pass.
     """
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     windows = parts.whole(trace) if trace.steps.empty else intervals.edges(steps)
@@ -327,10 +328,11 @@ def _by_host_line(trace: Trace) -> Breakdown:
     counted = counted.rename(columns={"hits": "count", "time_ns": "duration_ns"})
     keys = {name: table[name].dtype for name in host_lines.KEYS}
     table = table.merge(counted.astype(keys), on=host_lines.KEYS, how="left")
-    profiled = int(trace.info.get("lines_steps", 0))
-    table[["count", "duration_ns"]] = table[["count", "duration_ns"]].astype("Int64")
+    profiled = max(int(trace.info.get("lines_steps", 0)), 1)
+    table["profiled_ns"] = (table["duration_ns"] / profiled).round().astype("Int64")
+    for name in ("count", "duration_ns"):
+        table[name] = (table[name] * (max(len(steps), 1) / profiled)).round().astype("Int64")
     table["time_ns"] = table["device_ns"] + table["idle_ns"]
-    table["profiled_ns"] = (table["duration_ns"] / max(profiled, 1)).round().astype("Int64")
     table["share"] = table["time_ns"] / step_ns
     named = table["file"].notna()
     table["method"] = np.where(named, trace.info.get("host_lines", "line events"), "none")

@@ -92,3 +92,13 @@ def test_what_we_write_between_two_steps_is_in_none_of_them(folder):
     assert between > 2 * 2.8e6
     whole = ka.breakdown(Run(folder("vision")).trace(), "idle")
     assert whole.step_ns == pytest.approx(sum(by_host) / KEPT, rel=0.001)
+
+
+def test_lines_have_the_calls_of_a_step_also_where_the_lines_pass_had_other_steps(folder):
+    trace = Run(folder("vision")).trace()
+    once = ka.breakdown(trace, "line").table
+    trace.lines = trace.lines.assign(hits=trace.lines["hits"] * 2, time_ns=trace.lines["time_ns"] * 2)
+    trace.info["lines_steps"] *= 2
+    twice = ka.breakdown(trace, "line").table
+    assert (once["count"].dropna() >= KEPT).all()
+    assert twice[["count", "profiled_ns"]].equals(once[["count", "profiled_ns"]])
