@@ -27,16 +27,16 @@ def answer(result: Result) -> str:
     begin = f"A step takes {_ms((together or result)['step_ns'])} ms"
     if together:
         names = " and ".join(together["names"])
-        low, high = (_ms(ns) for ns in together["interval_ns"])
-        share = together["saved_ns"] / max(together["step_ns"], 1)
         make = "make" if len(together["names"]) > 1 else "makes"
-        saved = f"{_ms(together['saved_ns'])} ms shorter ({share:.0%}; between {low} and {high} ms)"
-        return f"{begin}; {names} {make} it {saved}.{content.busy(result)}"
+        return f"{begin}; {names} {make} it {_shorter(together, together['step_ns'])}.{content.busy(result)}"
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
         nothing = "nothing that was tried is known to help and leaves results as they are"
         other = [row for row in helped if _changes_results(row)]
-        most = f"{_with_other_results(other[0], result['step_ns'])}; " if other else ""
+        most = "".join(
+            f"{row['name']} makes it {_shorter(row, result['step_ns'])}, with other results ({row['results']}); "
+            for row in other[:1]
+        )
         return f"{begin}; {most}{nothing}.{content.busy(result)}"
     return f"{begin}; {_without_effect(rows, result['step_ns'])}.{content.busy(result)}"
 
@@ -47,11 +47,10 @@ def _changes_results(row: Mapping[str, Any]) -> bool:
     return row["verdict"] in (CONFIRMED, PARTLY) and not row["bound"] and row["results"] not in known
 
 
-def _with_other_results(row: Mapping[str, Any], step_ns: int) -> str:
-    """Return what a change saves that is not kept because results are other ones."""
-    low, high = (_ms(ns) for ns in row["interval_ns"])
-    saved = f"{_ms(row['saved_ns'])} ms shorter ({row['saved_ns'] / max(step_ns, 1):.0%}; between {low} and {high} ms)"
-    return f"{row['name']} makes it {saved}, with other results ({row['results']})"
+def _shorter(saved: Mapping[str, Any], step_ns: int) -> str:
+    """Return by how much a step became shorter. saved: saved_ns and interval_ns."""
+    low, high = (_ms(ns) for ns in saved["interval_ns"])
+    return f"{_ms(saved['saved_ns'])} ms shorter ({saved['saved_ns'] / max(step_ns, 1):.0%}; between {low} and {high} ms)"
 
 
 def _without_effect(rows: Sequence[Mapping[str, Any]], step_ns: int) -> str:

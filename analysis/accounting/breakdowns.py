@@ -195,13 +195,12 @@ def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[d
     """Return the columns of a breakdown of cells, lists of texts and arrays, the row with most time first, and its coverage."""
     cells, whole = partition.everything, max(partition.step_ns, 1)
     numbers, group = labels.numbered(by, BY[by])
-    sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in ("count", "duration_ns", "time_ns")}
-    for name, values in sums.items():
-        np.add.at(values, group, cells[name].to_numpy(np.int64))
+    added = {name: cells[name].to_numpy(np.int64) for name in ("count", "duration_ns", "time_ns")}
     if by in ("layer", "phase"):  # a gap counts as often as it is cut: that is no number of calls
-        ran = np.zeros(len(numbers), dtype=np.int64)
-        np.add.at(ran, group, np.where(_executed_cells(cells), cells["count"].to_numpy(np.int64), 0))
-        sums["count"] = ran
+        added["count"] = np.where(_executed_cells(cells), added["count"], 0)
+    sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in added}
+    for name, values in added.items():
+        np.add.at(sums[name], group, values)
     order = np.argsort(-sums["time_ns"], kind="stable")
     keys, methods, rows = list(numbers), labels.methods(group, len(numbers)), order.tolist()
     columns: dict[str, Any] = {key: [keys[row][at] for row in rows] for at, key in enumerate(BY[by])}
