@@ -545,7 +545,7 @@ def _remainder(trace: Trace, steps: pd.DataFrame) -> str:
     """Return the cause of what nothing else explains."""
     if steps.empty:
         return UNSEEN
-    profiled = trace.info.get("recorder") == "profile" and (len(trace.operators) or len(trace.kernels))
+    profiled = trace.info.get("recorder") == device_steps.PROFILE and (len(trace.operators) or len(trace.kernels))
     return SCRIPT if profiled else OUTSIDE
 
 

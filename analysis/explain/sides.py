@@ -11,6 +11,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import totals_cells
 from kernelscope.analysis.accounting.partition import KEYS, Partition, partition
+from kernelscope.analysis.attribution.device_steps import PROFILE
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
 from kernelscope.analysis.explain.instrumentation import LayerGroups, layer_groups
@@ -202,7 +203,7 @@ def same_work(a: Side, b: Side) -> list[str]:
 
 def are_scripts(a: Side, b: Side) -> bool:
     """Return whether both sides are users' own scripts: what these are called says nothing of what they do."""
-    return all(side.facts.get("recorder") == "profile" for side in (a, b))
+    return all(side.facts.get("recorder") == PROFILE for side in (a, b))
 
 
 def refuse_different_work(a: Side, b: Side, remedy: str = "--force explains them all the same") -> None:
