@@ -67,12 +67,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what was recorded, write the report, print it where asked for."""
+    if arguments.perfetto and not _is_one_page(arguments):
+        raise UsageError("--perfetto: is of the page of one capture, run or comparison; `kernelscope export` writes others")
     target = _reported(arguments)
-    if arguments.perfetto:
-        if target is None or len(arguments.paths) > 1:
-            raise UsageError("--perfetto: is of the page of one capture, run or comparison; `kernelscope export` writes others")
+    if arguments.perfetto and target is not None:
         _beside_page(arguments.paths[0], target, arguments.full_paths)
     return 0
+
+
+def _is_one_page(arguments: argparse.Namespace) -> bool:
+    """Return whether a page is written, and is of one recording."""
+    printed_only = arguments.output is None and (arguments.format is not None or arguments.figures is not None)
+    return len(arguments.paths) == 1 and not printed_only and kind_of(archives.folder(Path(arguments.paths[0]))) is not Kind.SWEEP
 
 
 def _reported(arguments: argparse.Namespace) -> Path | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelscope.reports import units
 
+_APART = 0.005  # of a step: so far the host's steps are from the device's before it is said
 _OVERLAP = 1.02  # times the time in which some kernel runs: their sum, where kernels overlap
 RATE = "gflops_per_s"
 EXECUTIONS = {  # of kernels
@@ -25,12 +26,19 @@ def by(breakdown: Mapping[str, Any]) -> str:
 def known(breakdown: Mapping[str, Any]) -> str:
     """Return of how much of a breakdown's whole it is known in which row it belongs: layer known for 99.3%; "" for all of it.
 
-    Tables of kernels have rows for time without any, so that what is said of them is how much nothing tells.
+    Tables of kernels and kinds have rows for time without any, so that what is said of them is how much is unknown.
     """
     key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
     coverage = breakdown["coverage"]
     if key in ("kernel", "kind"):
-        return "" if coverage >= 1 else f"nothing tells what happened in {units.percent(1 - coverage)} of it"
+        if coverage >= 1:
+            return ""
+        unknown = units.percent(1 - coverage)
+        return (
+            f"{unknown} of it of unknown kind"
+            if key == "kind"
+            else f"in {unknown} of it no kernel, operator or range was recorded"
+        )
     return f"{key} known for {units.percent(coverage)}"
 
 
@@ -92,4 +100,13 @@ def three_numbers(breakdown: Mapping[str, Any]) -> str:
         return f"no kernels were recorded · wall {units.duration(totals['wall_ns'])}"
     if totals.keys() >= {"kernel_sum_ns", "kernel_busy_ns"} and totals["kernel_sum_ns"] > _OVERLAP * totals["kernel_busy_ns"]:
         named["kernel_busy_ns"] += " (several at once share the time)"
-    return " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
+    text = " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
+    return text + _marked(totals)
+
+
+def _marked(totals: Mapping[str, float]) -> str:
+    """Return how long steps last on the host, where the device, on which they are counted, takes another time for them."""
+    wall, marked = totals.get("wall_ns"), totals.get("marked_ns")
+    if not wall or marked is None or abs(wall - marked) < _APART * wall:
+        return ""
+    return f" on the device, {units.duration(marked)} between the steps' marks on the host"

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
+from kernelscope.analysis.accounting.levels import OUTSIDE_OF_STEPS
 from kernelscope.reports import units
 from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
 from kernelscope.reports.table import Table, of_rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelscope.analysis.accounting import partition
+from kernelscope.analysis.accounting import levels
 
 # None of them but computing and communication is the colour of a kind: timelines show both
 COMPUTING, COPY, COMMUNICATION, WAITING, INPUT, COMPILING = "#0072B2", "#74C6F2", "#2F8F8F", "#B2182B", "#C51B7D", "#A6D854"
@@ -26,9 +26,9 @@ KINDS: Mapping[str, str] = {
 }  # fmt: skip
 
 # Colours of what owns an instant in which nothing computes; whatever else the host is in is grey
-_OWNERS: Mapping[str, str] = {partition.DATA: INPUT, partition.WAITING: WAITING, partition.QUEUED: HOST[1]}
+_OWNERS: Mapping[str, str] = {levels.DATA: INPUT, levels.WAITING: WAITING, levels.QUEUED: HOST[1]}
 
 
 def of_owner(cause: str) -> str:
     """Return the colour of what a part of a step is owned by (causes of analysis.accounting.partition)."""
-    return _OWNERS.get(cause, COPY if cause.startswith(partition.DEVICE) else HOST[0])
+    return _OWNERS.get(cause, COPY if cause.startswith(levels.DEVICE) else HOST[0])

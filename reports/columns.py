@@ -291,7 +291,8 @@ TABLES: Mapping[str, DescribedTable] = {
     "kernels": _table(
         "The kernels of each side with the most time: comparisons.",
         "framework kernel kind library layer phase problem layout algorithm dtype transpose count duration_ns time_ns share "
-        "method",
+        "mean_ns median_ns min_ns max_ns std_ns gflops_per_s method",
+        _EXECUTIONS,
     ),
     "lines": _table(
         "Host lines of each side: comparisons.", "framework file function line text count duration_ns time_ns share method"

@@ -13,7 +13,7 @@ from kernelscope.reports.table import Table, of_rows
 
 KERNEL_COLUMNS = (
     "kernel", "kind", "library", "layer", "phase", "problem", "layout", "algorithm", "dtype", "transpose", "count",
-    "duration_ns", "time_ns", "share", "method",
+    "duration_ns", "time_ns", "share", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns", "gflops_per_s", "method",
 )  # fmt: skip
 LINE_COLUMNS = ("file", "function", "line", "text", "count", "duration_ns", "time_ns", "share", "method")
 PASS_COLUMNS = ("framework", "pass", "step_median_ns", "overhead", "minor_faults", "layer_coverage", "kind_coverage", "reason")

@@ -274,6 +274,8 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     numbers = [
         ViewColumn(title, True, sums) for title, sums in (("time", "duration"), ("calls", "count"), ("durations", "duration"))
     ]
+    single = breakdown_words.executions(rows)
+    numbers[2:] = [*(ViewColumn(title, True) for title in single.values()), replace(numbers[2], asked=bool(single))]
     columns = [ViewColumn("kernel"), *numbers, *(ViewColumn(title, asked=title in _ASKED) for title in told)]
     columns.append(ViewColumn("found by", asked=True))
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
@@ -283,16 +285,14 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         if row.get("kind") is None:  # the row that stands for all other kernels is no kernel to compare with
             time = replace(time, bar=None)
         name_cell = replace(_keyed(row["kernel"], "kernel"), note=_joined(row, "library", "dtype"))
-        described = [cells[place] for cells in told.values()]
-        body.append([name_cell, replace(time, note=share.text), count, duration, *described, text_cell(row.get("method"))])
+        executions = (ViewCell(breakdown_words.execution(row, key), row.get(key)) for key in single)
+        described = (cells[place] for cells in told.values())
+        measured = [replace(time, note=share.text), count, *executions, duration]
+        body.append([name_cell, *measured, *described, text_cell(row.get("method"))])
     sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
-    total = [
-        ViewCell("all kernels"),
-        ViewCell(units.duration(sums["time_ns"]), sums["time_ns"], note=units.percent(sums["share"])),
-        ViewCell(units.count(sums["count"]), sums["count"]),
-        ViewCell(units.duration(sums["duration_ns"]), sums["duration_ns"]),
-        *[ViewCell("")] * (len(told) + 1),
-    ]
+    time, share, duration, count = _numbers(sums, longest)
+    measured = [replace(time, note=share.text, bar=None), count, *[ViewCell("")] * len(single), duration]
+    total = [ViewCell("all kernels"), *measured, *[ViewCell("")] * (len(told) + 1)]
     caption = f"{printable(name)}: kernels with most time in the kernels pass (time per step; calls and durations of all)"
     about = keys_of(rows, ("kernel", "kind", "library", "layer", "phase", "dtype"), side=name)
     return View(

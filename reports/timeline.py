@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.cell_labels import COMPUTING
-from kernelscope.analysis.accounting.partition import DEVICE
+from kernelscope.analysis.accounting.levels import DEVICE
 from kernelscope.analysis.attribution.calls import SYSTEM
 from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units

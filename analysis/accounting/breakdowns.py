@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting import kernel_summary
+from kernelscope.analysis.accounting import kernel_summary, levels
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.cell_labels import KERNELS, CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
@@ -138,6 +138,12 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: 
     return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
 
 
+def kernels(partition: parts.Partition, trace: Trace) -> Breakdown:
+    """Return the kernels by layer, with what their single executions took, of a trace whose partition is made already."""
+    labels = CellLabels(partition.everything)
+    return _with_executions(of_cells(partition, "layer-kernel", trace.info, labels), _executed(trace))
+
+
 class _Executed(NamedTuple):
     """What ran, the labels of its distinct cells, and the operations of each; NaN is unknown."""
 
@@ -212,7 +218,7 @@ def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[d
 def _executed_cells(cells: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Return which cells are of kernels, copies and graphs, and not of time in which a device has nothing to do."""
     cause = cells["cause"].astype("string").fillna("")
-    of_device = cause.str.startswith(parts.DEVICE) & (cause != parts.QUEUED)
+    of_device = cause.str.startswith(levels.DEVICE) & (cause != levels.QUEUED)
     return cells["kernel"].notna().to_numpy(bool) | of_device.to_numpy(bool)
 
 
@@ -255,9 +261,9 @@ def _context(info: dict[str, Any]) -> dict[str, Any]:
 def totals_cells(trace: Trace) -> pd.DataFrame:
     """Return the device work of a source of totals as cells: partition.KEYS, count and duration_ns."""
     kernels = trace.kernels.rename(columns={"name": "kernel"})
-    copies = pd.DataFrame({"cause": parts.DEVICE + trace.copies["operation"].astype("string").map(parts.copy_name)})
+    copies = pd.DataFrame({"cause": levels.DEVICE + trace.copies["operation"].astype("string").map(levels.copy_name)})
     rows = pd.concat([kernels, copies.assign(count=trace.copies["count"], duration_ns=trace.copies["duration_ns"])])
-    return rows.reset_index(drop=True).reindex(columns=[*parts.KEYS, "count", "duration_ns"])
+    return rows.reset_index(drop=True).reindex(columns=[*levels.KEYS, "count", "duration_ns"])
 
 
 def _of_totals(trace: Trace, by: str) -> Breakdown:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.trace import METHODS
 
 # Not layers, but known parts of a step: they are named in the layer column in brackets
@@ -20,18 +20,18 @@ _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
 KERNELS = ("kernel", "layer-kernel")  # tables of kernels, the latter by layer and phase, too
 _COMMUNICATION = "communication"  # a kind of kernel: what several devices exchange is no layer's
 BETWEEN_LAYERS = "(between layers)"
-PROGRAM = f"({parts.SCRIPT})"
-_NAMED_CAUSES = {cause: f"({cause})" for cause in (parts.DISPATCH, parts.WAITING, parts.DATA, parts.SCRIPT, parts.QUEUED)}
-_NAMED_CAUSES[parts.IN_PHASE] = BETWEEN_LAYERS
+PROGRAM = f"({levels.SCRIPT})"
+_NAMED_CAUSES = {cause: f"({cause})" for cause in (levels.DISPATCH, levels.WAITING, levels.DATA, levels.SCRIPT, levels.QUEUED)}
+_NAMED_CAUSES[levels.IN_PHASE] = BETWEEN_LAYERS
 UNATTRIBUTED = "(unattributed)"  # work of which nothing says for which layer it was
 ELSEWHERE = "(host: in no layer)"
-OUTSIDE = f"({parts.OUTSIDE_OF_STEPS})"
+OUTSIDE = f"({levels.OUTSIDE_OF_STEPS})"
 # What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
-NO_LAYER = (UNATTRIBUTED, ELSEWHERE, BETWEEN_LAYERS, _NAMED_CAUSES[parts.QUEUED])
+NO_LAYER = (UNATTRIBUTED, ELSEWHERE, BETWEEN_LAYERS, _NAMED_CAUSES[levels.QUEUED])
 COMPUTING = "(computing)"
 NO_RANGE = "(no range)"
 _RANK = {method: number for number, method in enumerate(METHODS)}
-_UNEXPLAINED = (parts.OUTSIDE, parts.UNSEEN, parts.OPAQUE_GRAPH)
+_UNEXPLAINED = (levels.OUTSIDE, levels.UNSEEN, levels.OPAQUE_GRAPH)
 
 Texts = list[str | None]
 
@@ -53,7 +53,7 @@ class CellLabels:
         if key == "kind" and by in ("kind", *KERNELS):
             return self.kinds
         if key == "phase" and by == "kernel":  # a kernel is one row, whichever phases it is in; but what is in no step is apart
-            return [text if text == parts.OUTSIDE_OF_STEPS else None for text in own]
+            return [text if text == levels.OUTSIDE_OF_STEPS else None for text in own]
         if (key == "kernel" and by in KERNELS) or (key == by == "operator"):
             return [kind if text is None else text for text, kind in zip(own, self.kinds, strict=True)]
         if key == "range":
@@ -75,11 +75,11 @@ class CellLabels:
         def label(layer: str | None, phase: str | None, cause: str | None, kind: str | None) -> str | None:
             if layer is not None:
                 return layer
-            if phase == parts.OUTSIDE_OF_STEPS:
+            if phase == levels.OUTSIDE_OF_STEPS:
                 return OUTSIDE
             if kind == _COMMUNICATION:
                 return f"({_COMMUNICATION})"
-            on_device = cause is None or cause.startswith(parts.DEVICE)
+            on_device = cause is None or cause.startswith(levels.DEVICE)
             rest = UNATTRIBUTED if on_device else ELSEWHERE
             return _NAMED_PHASES.get(phase or "") or _NAMED_CAUSES.get(cause or "", rest)
 
@@ -92,7 +92,7 @@ class CellLabels:
         def label(kind: str | None, cause: str | None) -> str | None:
             if kind is not None or cause is None:
                 return kind
-            return f"({cause})" if cause.startswith(parts.DEVICE) else f"(host: {cause})"
+            return f"({cause})" if cause.startswith(levels.DEVICE) else f"(host: {cause})"
 
         return list(map(label, self._texts("kind"), self._texts("cause")))
 
@@ -103,7 +103,7 @@ class CellLabels:
         if by in ("layer", "operator", "range"):
             return _flags([text not in NO_LAYER for text in self.layers])
         # within a graph it is not known what ran, but that the device was not idle is
-        unexplained = _UNEXPLAINED if by != "idle" else tuple(one for one in _UNEXPLAINED if one != parts.OPAQUE_GRAPH)
+        unexplained = _UNEXPLAINED if by != "idle" else tuple(one for one in _UNEXPLAINED if one != levels.OPAQUE_GRAPH)
         explained = _flags([text not in unexplained for text in self._texts("cause")])
         if by in ("kind", *KERNELS):
             return explained & _flags([text != "unknown" for text in self._texts("kind")])

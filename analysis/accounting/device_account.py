@@ -20,7 +20,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.interruptions import Interruptions, interruptions
-from kernelscope.analysis.accounting.partition import OUTSIDE_OF_STEPS
+from kernelscope.analysis.accounting.levels import OUTSIDE_OF_STEPS
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting import next_work, partition
+from kernelscope.analysis.accounting import levels, next_work
 from kernelscope.analysis.accounting.next_work import NextWork
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution.device_steps import DEVICE_TABLES
@@ -29,19 +29,19 @@ from kernelscope.analysis.trace.categories import translated
 Int = npt.NDArray[np.int64]
 Gaps = tuple[Int, Int]
 
-FETCHING = partition.DATA  # in the loader, or wherever else a batch is made ready
+FETCHING = levels.DATA  # in the loader, or wherever else a batch is made ready
 BETWEEN = "between steps"  # before a step that begins with a copy to the device, in nothing that was recorded
 COMPILING = "compiling"
 WARMING_UP = "warming up"  # in what the program calls so: start-up, and no part of a step that could be saved
-SYNCHRONISING = partition.WAITING
+SYNCHRONISING = levels.WAITING
 LAUNCHING = "launching"
 COPYING = "copying"
 ALLOCATING = "allocating"
-OPERATOR = partition.IN_OPERATOR
-RANGE = partition.IN_RANGE
-PROGRAM = partition.SCRIPT  # nothing recorded: the program's own code
+OPERATOR = levels.IN_OPERATOR
+RANGE = levels.IN_RANGE
+PROGRAM = levels.SCRIPT  # nothing recorded: the program's own code
 QUEUED = next_work.QUEUED
-UNSEEN = partition.UNSEEN  # the capture tells nothing of the host
+UNSEEN = levels.UNSEEN  # the capture tells nothing of the host
 # What makes the device idle by itself, whether the host had waited or not
 OWN = (FETCHING, BETWEEN, COMPILING, WARMING_UP, ALLOCATING)
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.errors import EvidenceError
@@ -62,7 +63,7 @@ def _wholes(name: str) -> Iterator[str]:
 def _of_ranges(trace: Trace, exclusive: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each name of a range. Of ranges inside one of their own name the outer one counts."""
     above = _around(trace.ranges)
-    depth, names = intervals.depths(above), parts.range_labels(trace.ranges["name"])
+    depth, names = intervals.depths(above), levels.range_labels(trace.ranges["name"])
     sums: list[pd.DataFrame] = []
     for level in range(int(depth.max(initial=-1)) + 1):
         chosen = _at(level, depth, above, names)

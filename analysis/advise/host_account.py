@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting import idle_causes, levels
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, KEYS
 from kernelscope.analysis.accounting.partition import Partition, partition
 from kernelscope.analysis.attribution import calls as api
@@ -21,8 +20,8 @@ from kernelscope.analysis.trace import Trace, intervals
 
 _CAUSES = {  # all others are called alike
     **idle_causes.OF_CALLS, api.SYSTEM: idle_causes.UNSEEN,
-    parts.DISPATCH: idle_causes.OPERATOR, parts.IN_LAYER: idle_causes.RANGE, parts.IN_PHASE: idle_causes.RANGE,
-    parts.OUTSIDE: idle_causes.PROGRAM, parts.QUEUED: idle_causes.QUEUED,
+    levels.DISPATCH: idle_causes.OPERATOR, levels.IN_LAYER: idle_causes.RANGE, levels.IN_PHASE: idle_causes.RANGE,
+    levels.OUTSIDE: idle_causes.PROGRAM, levels.QUEUED: idle_causes.QUEUED,
 }  # fmt: skip
 _LONG = 1_000_000  # ns: nothing is looked up and allocated for so long, so that the operator computes
 _PLACE = ["operator", "phase", "layer"]
@@ -55,12 +54,12 @@ def of_trace(trace: Trace) -> tuple[pd.DataFrame, int]:
 def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.DataFrame:
     cells = found.cells.reset_index(drop=True)
     cause = cells["cause"].astype("string")
-    on_device = cause.str.startswith(parts.DEVICE).fillna(False).to_numpy(bool) & ~cause.isin([parts.QUEUED]).to_numpy(bool)
+    on_device = cause.str.startswith(levels.DEVICE).fillna(False).to_numpy(bool) & ~cause.isin([levels.QUEUED]).to_numpy(bool)
     computes = cause.isna().to_numpy(bool)
     part = np.where(
         computes, np.where((cells["kind"] == "communication").fillna(False).to_numpy(bool), COMMUNICATION, COMPUTE), IDLE
     )
-    part = np.where(on_device, np.where((cause == parts.OPAQUE_GRAPH).fillna(False).to_numpy(bool), GRAPH, COPY), part)
+    part = np.where(on_device, np.where((cause == levels.OPAQUE_GRAPH).fillna(False).to_numpy(bool), GRAPH, COPY), part)
     steps = max(len(found.steps), 1)
     table = cells.reindex(columns=list(KEYS)).assign(
         part=part,
@@ -71,7 +70,7 @@ def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]])
         duration_ns=cells["duration_ns"] / steps,
         time_ns=time_ns,
     )
-    mine = (cells["phase"].astype("string") != parts.OUTSIDE_OF_STEPS).fillna(True).to_numpy(bool)
+    mine = (cells["phase"].astype("string") != levels.OUTSIDE_OF_STEPS).fillna(True).to_numpy(bool)
     return _computing(table[mine].astype(dict.fromkeys(KEYS, "string")).reset_index(drop=True))
 
 

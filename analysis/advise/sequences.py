@@ -10,7 +10,7 @@ import pandas as pd
 
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import device_steps
-from kernelscope.analysis.explain.device.case import MAIN
+from kernelscope.analysis.trace import MAIN
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]

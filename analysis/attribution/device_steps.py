@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import PROFILE, Trace, intervals
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -22,7 +22,6 @@ DEVICE_TABLES = ("kernels", "graphs", "copies")
 # Steps further apart than this share of a usual one are not consecutive: the loop paused between them, or was not recorded
 _PAUSE = 0.5
 _NEVER = np.iinfo(np.int64).max
-PROFILE = "profile"  # what recorded a run of somebody's own program, in which the tracer writes between two steps
 
 
 def step_at(times: pd.Series, steps: pd.DataFrame) -> pd.Series:
@@ -41,7 +40,7 @@ def assign(trace: Trace, on_device: bool = False, marked: bool = True) -> None:
     """
     steps = trace.steps.sort_values("start_ns")
     result = _StepWork.of(trace, steps, on_device)
-    apart = trace.info.get("recorder") == PROFILE
+    apart = trace.info.get("recorder") == PROFILE  # the tracer writes between two steps
     bounds_and_firsts = None if on_device else _bounds(result, steps, marked, apart)
     edges = bounds_and_firsts[:2] if bounds_and_firsts else None
     if bounds_and_firsts is not None:

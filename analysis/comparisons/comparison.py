@@ -9,18 +9,18 @@ import pandas as pd
 
 from kernelscope.analysis import energy
 from kernelscope.analysis.accounting import breakdowns as tables
-from kernelscope.analysis.accounting import fairness
+from kernelscope.analysis.accounting import fairness, levels
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.statistics import interval_of_median, mean_step_ns, paired_difference, window_means
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import again, sides
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.recordings.run import PassData, Run
-from kernelscope.analysis.trace import KINDS, PHASES, Trace
+from kernelscope.analysis.trace import KINDS, PHASES, PROFILE, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/compare/1"
-RESULTS = 5  # raise it when the same recordings are said something else of: what was kept is then made again
+RESULTS = 6  # raise it when the same recordings are said something else of: what was kept is then made again
 INSTRUMENTATION = "(profiling overhead)"
 KERNELS_SHOWN = 25
 _OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a cell has none
@@ -94,7 +94,7 @@ def explanations(runs: list[Run], step_ns: list[int]) -> list[dict[str, Any]]:
 def _same_work(runs: list[Run]) -> None:
     if not runs:
         raise EvidenceError("nothing to compare: no framework's run came to its end")
-    profiled = all(again.recorded_by(run.record) == again.PROFILE for run in runs)  # a script's name says nothing of its work
+    profiled = all(again.recorded_by(run.record) == PROFILE for run in runs)  # a script's name says nothing of its work
     for name in ("mode", "batch", "device") if profiled else ("network", "mode", "batch", "device"):
         values = {str(run.record["options"][name]) for run in runs}
         if len(values) > 1:
@@ -207,7 +207,7 @@ def _side_by_side(
         _row(key if isinstance(key, tuple) else (key,), keys, values)
         for key, values in zip(table.index, table.to_dict("records"), strict=True)
     ]
-    phases = (*PHASES, parts.OUTSIDE_OF_STEPS)
+    phases = (*PHASES, levels.OUTSIDE_OF_STEPS)
     last = len(order)
     return sorted(
         rows,
@@ -228,7 +228,7 @@ def _row(key: tuple[Any, ...], keys: list[str], values: dict[Any, Any]) -> dict[
 
 def _kernels(partition: parts.Partition, trace: Trace) -> list[dict[str, Any]]:
     """Return the kernels with the most time, and what the rest adds up to."""
-    rows = tables.of_cells(partition, "layer-kernel", trace.info).as_dict()["rows"]
+    rows = tables.kernels(partition, trace).as_dict()["rows"]
     computing = [row for row in rows if row["library"] is not None]
     shown, rest = computing[:KERNELS_SHOWN], computing[KERNELS_SHOWN:]
     if rest:

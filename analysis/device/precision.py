@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import CONVOLUTIONS, Trace
 
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 ON, OFF = "on", "off"
@@ -17,7 +17,6 @@ _SETTINGS = {
     "tf32_matmul": "matrix products", "tf32_cudnn": "convolutions", "tf32": "all", "tf32_execution": "all",
     "tensor_float_32": "all",
 }  # fmt: skip
-_CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
 
 
 def table(trace: Trace) -> pd.DataFrame:
@@ -47,7 +46,7 @@ def tf32(trace: Trace, settings: Mapping[str, Any] | None = None) -> list[dict[s
     kernels = trace.kernels
     gpu = kernels[kernels["device"].astype("string").str.startswith("cuda").fillna(False)]
     rows = []
-    for what, chosen in (("matrix products", gpu["kind"] == "gemm"), ("convolutions", gpu["kind"].isin(_CONVOLUTIONS))):
+    for what, chosen in (("matrix products", gpu["kind"] == "gemm"), ("convolutions", gpu["kind"].isin(CONVOLUTIONS))):
         state, evidence = _by_names(gpu[chosen])
         if state == UNKNOWN and len(gpu):
             state, evidence = _by_settings(settings or {}, what, evidence)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import PROFILE
 from kernelscope.analysis.trace.records import read_table
 
 NAME = "energy"
@@ -88,7 +89,7 @@ def recording(run: Run) -> EnergyRepeat:
     folders = [run.path / relative for relative in entry.get("folders", [])]
     whole = [folder for folder in folders if (folder / "windows.jsonl").is_file() and (folder / "samples.parquet").is_file()]
     if not whole:
-        profiled = run.record.get("recorder") == "profile"
+        profiled = run.record.get("recorder") == PROFILE
         usual = "of scripts it is not recorded" if profiled else "it was not recorded; run again with --energy"
         raise EvidenceError(
             f"{run.path}: no energy: {entry.get('reason') or run.record.get('unavailable', {}).get(NAME) or usual}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernelscope.analysis.accounting import fairness
 from kernelscope.analysis.accounting.breakdowns import layer_labels
 from kernelscope.analysis.accounting.cell_labels import NO_LAYER
-from kernelscope.analysis.accounting.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
+from kernelscope.analysis.accounting.levels import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 from kernelscope.analysis.explain import again, noise, program
 from kernelscope.analysis.explain.model import Case, Side
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import kind_labels, layer_labels
-from kernelscope.analysis.accounting.partition import KEYS
+from kernelscope.analysis.accounting.levels import KEYS
 from kernelscope.analysis.accounting.statistics import RESAMPLES, Turns, interval, paired_difference
 from kernelscope.analysis.explain import estimates, noise
 from kernelscope.analysis.explain.instrumentation import factors

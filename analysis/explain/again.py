@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.trace import PROFILE
 
 if TYPE_CHECKING:
     from kernelscope.analysis.explain.model import Side
 
-# A script of the user's own, a workload of ours, another tool's file
-PROFILE, RUN, CAPTURE = device_steps.PROFILE, "run", "capture"
+# Beside PROFILE: a workload of ours, another tool's file
+RUN, CAPTURE = "run", "capture"
 OF_CAPTURES = (
     "record more steps with the same tool, on a quiet machine; of a Python script of your own several recordings tell it, "
     "`kernelscope profile --repeats 3 -o A SCRIPT` (docs/gate.md)"

@@ -31,7 +31,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import layer_labels
 from kernelscope.analysis.accounting.cell_labels import BETWEEN_LAYERS, ELSEWHERE, PROGRAM, UNATTRIBUTED
-from kernelscope.analysis.accounting.partition import DEVICE
+from kernelscope.analysis.accounting.levels import DEVICE
 
 Float = npt.NDArray[np.float64]
 LayerGroups = dict[str, dict[str, str]]  # way (forward, backward) -> label -> group

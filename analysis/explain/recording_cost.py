@@ -15,7 +15,8 @@ import pandas as pd
 from kernelscope.analysis.accounting.breakdowns import BY, Breakdown
 from kernelscope.analysis.accounting.cell_labels import CellLabels
 from kernelscope.analysis.accounting.device_account import is_timed_by_device
-from kernelscope.analysis.accounting.partition import KEYS, partition
+from kernelscope.analysis.accounting.levels import KEYS
+from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.instrumentation import factors
 from kernelscope.analysis.recordings.run import Run

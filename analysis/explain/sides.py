@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import totals_cells
-from kernelscope.analysis.accounting.partition import KEYS, Partition, partition
-from kernelscope.analysis.attribution.device_steps import PROFILE
+from kernelscope.analysis.accounting.levels import KEYS
+from kernelscope.analysis.accounting.partition import Partition, partition
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
 from kernelscope.analysis.explain.instrumentation import LayerGroups, layer_groups
@@ -22,7 +22,7 @@ from kernelscope.analysis.recordings import archives, core_use, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.names import told_apart
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import PROFILE, Trace
 
 MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
 _LONGER = 1.5  # times the clean step: a layers pass costs less, and one that took more met something else

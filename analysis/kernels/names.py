@@ -26,11 +26,11 @@ import pandas as pd
 from kernelscope.analysis.kernels.classify import UNKNOWN, operator_kind, simplify
 from kernelscope.analysis.kernels.lookup import look
 from kernelscope.analysis.kernels.rules import Rule
+from kernelscope.analysis.trace import CONVOLUTIONS
 from kernelscope.analysis.trace.categories import filled
 
 COLUMNS = ("kind", "library", "algorithm", "dtype", "transpose", "tensor_core")
 
-_CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
 _COMPILED_OPERATOR = "triton_"
 _MOVES = ("layout", "copy", "cast", "communication")
 
@@ -137,7 +137,7 @@ def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple
         return _in_phase(by_name, phase), "name"
     if _says_more(by_name, by_operator):
         return by_name, "name"
-    if by_operator in _CONVOLUTIONS and by_name in _CONVOLUTIONS and operator is not None:
+    if by_operator in CONVOLUTIONS and by_name in CONVOLUTIONS and operator is not None:
         return _direction(by_name, by_operator, operator)
     return by_operator, "operator"
 
@@ -165,7 +165,7 @@ def _says_more(by_name: str, by_operator: str) -> bool:
 
 def _direction(by_name: str, by_operator: str, operator: str) -> tuple[str, str]:
     """Return the direction of a convolution of which operator and name both tell one."""
-    forward, data, _ = _CONVOLUTIONS
+    forward, data, _ = CONVOLUTIONS
     words = simplify(operator)
     certain = by_operator == data or re.search(r"\b(filter|weights?)\b|transpose", words)
     if certain or by_name == by_operator:
@@ -177,6 +177,6 @@ def _direction(by_name: str, by_operator: str, operator: str) -> tuple[str, str]
 
 
 def _in_phase(kind: str, phase: str | None) -> str:
-    if phase == "backward" and kind == _CONVOLUTIONS[0]:
-        return _CONVOLUTIONS[1]
+    if phase == "backward" and kind == CONVOLUTIONS[0]:
+        return CONVOLUTIONS[1]
     return "optimizer" if phase == "optimizer" and kind in ("elementwise", "reduction") else kind

@@ -16,7 +16,7 @@ from kernelscope.analysis.attribution.steps import markers
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, detect, format_named
-from kernelscope.analysis.kernels import names
+from kernelscope.analysis.kernels import names, work
 from kernelscope.analysis.trace import Trace, hiding
 from kernelscope.analysis.trace.clocks import set_aside_impossible
 from kernelscope.analysis.trace.merge import merged
@@ -103,6 +103,7 @@ def finish(trace: Trace) -> None:
     set_aside_impossible(trace)
     launches.relate(trace)
     names.fill(trace.kernels)
+    work.name_problems(trace)
     device_steps.relate(trace)
     markers.set_aside_first(trace)
     trace.check()

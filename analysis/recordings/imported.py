@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/import/1"
-RESULTS_VERSION = 6  # raise it when breakdowns come out otherwise from the same trace: stored ones are then made again
+RESULTS_VERSION = 7  # raise it when breakdowns come out otherwise from the same trace: stored ones are then made again
 
 
 class Imported:

@@ -25,10 +25,10 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text
 from kernelscope.analysis.recordings import kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.trace import PROFILE
 from kernelscope.analysis.trace.records import read_object
 
 RECORDING, COMPLETE, FAILED = "recording", "complete", "failed"
-_PROFILED = "profile"  # the recorder of runs whose passes are those of somebody else's script
 _NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
 _MADE_LATER = ("trace",)  # folders of a run that analyses write
 _NOW = "now"  # [process, folder of the pass] while such a pass is recorded
@@ -127,7 +127,7 @@ def _sweep(folder: Path, plan: Plan) -> RecordingProgress:
 def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None = None) -> SideProgress:
     """Return one side: its passes as its options plan them or, of somebody's script, as they come."""
     options = record.get("options") or {}
-    profiled = record.get("recorder") == _PROFILED
+    profiled = record.get("recorder") == PROFILE
     planned = [] if profiled else plan(options)
     begun = list(_begun(folder, planned))
     current = _current(folder) if profiled else next((path for path, over in begun if not over), None)

@@ -29,7 +29,7 @@ from kernelscope.analysis.trace.records import check_schema, read_object, read_t
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 23  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 24  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.cell_labels import COMPUTING
 from kernelscope.analysis.attribution import device_steps, host_lines
@@ -147,7 +148,7 @@ def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
     if kind == "graphs":
         return table.assign(name=pd.Categorical(["graph"] * len(table)))
     if kind == "copies":
-        return table.assign(name=table["operation"].cat.rename_categories(parts.copy_name), kind=table["memory"])
+        return table.assign(name=table["operation"].cat.rename_categories(levels.copy_name), kind=table["memory"])
     return table.rename(columns={"kind": "name"}) if kind == "syncs" else table
 
 

@@ -2,6 +2,7 @@
 
 from kernelscope.analysis.trace.trace import (
     CALLS,
+    CONVOLUTIONS,
     COPIES,
     COPY_OPERATIONS,
     GRAPHS,
@@ -9,10 +10,12 @@ from kernelscope.analysis.trace.trace import (
     KERNELS,
     KINDS,
     LINES,
+    MAIN,
     MEMORY,
     METHODS,
     OPERATORS,
     PHASES,
+    PROFILE,
     RANGES,
     SAMPLES,
     STEPS,
@@ -28,6 +31,7 @@ from kernelscope.analysis.trace.trace import (
 
 __all__ = [
     "CALLS",
+    "CONVOLUTIONS",
     "COPIES",
     "COPY_OPERATIONS",
     "GRAPHS",
@@ -35,10 +39,12 @@ __all__ = [
     "KERNELS",
     "KINDS",
     "LINES",
+    "MAIN",
     "MEMORY",
     "METHODS",
     "OPERATORS",
     "PHASES",
+    "PROFILE",
     "RANGES",
     "SAMPLES",
     "STEPS",

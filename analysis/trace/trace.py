@@ -37,6 +37,8 @@ def _columns(*rows: tuple[Any, ...]) -> tuple[Column, ...]:
 
 PHASES = ("forward", "backward", "optimizer", "data", "other")
 
+PROFILE = "profile"  # info["recorder"] of what `kernelscope profile` recorded: somebody's own program, not a workload of ours
+
 # One taxonomy for GPU kernels and CPU primitives. "fused" is one launch of several operators that were compiled together and of
 # which the capture shows no more than that.
 KINDS = (
@@ -44,6 +46,7 @@ KINDS = (
     "normalisation", "pooling", "activation", "elementwise", "reduction", "softmax", "layout", "cast", "copy", "random",
     "embedding", "optimizer", "communication", "fused", "unknown",
 )  # fmt: skip
+CONVOLUTIONS, MAIN = KINDS[:3], KINDS[:6]  # MAIN: where networks have their operations
 
 # How an operator or kernel came by its layer, strongest first.
 METHODS = (

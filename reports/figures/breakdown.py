@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from kernelscope.analysis.accounting.partition import DEVICE
+from kernelscope.analysis.accounting.levels import DEVICE
 from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.colours import COMPUTING, COPY, HOST, KINDS
 from kernelscope.reports.figures.drawing import NAME, Style, bars, beside, drawing, name_rows

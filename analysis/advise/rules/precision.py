@@ -9,8 +9,9 @@ from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.device import datasheets
-from kernelscope.analysis.explain.device.case import MAIN, MAIN_NAMES
+from kernelscope.analysis.explain.device.case import MAIN_NAMES
 from kernelscope.analysis.kernels.lookup import look
+from kernelscope.analysis.trace import MAIN
 
 # Of the time, that remains on tensor cores: kernels reach a part of their peak. GPT-2 and a decoder in float32 on an H200 and an
 # H100 keep 20% (TF32) and 23% (bfloat16) of what their products take, a decoder from TF32 to bfloat16 30% (docs/gpu)

@@ -8,7 +8,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.explain.device.case import MAIN
+from kernelscope.analysis.trace import CONVOLUTIONS
 
 _CHECKS = ("aten::isnan", "aten::ne", "aten::any", "aten::isfinite", "aten::all")
 _THREADS = {
@@ -52,7 +52,7 @@ def without_onednn(subject: Subject) -> list[Advice]:
     """Convolutions and products on the processor run without oneDNN."""
     if not subject.on_host or subject.setting("onednn") is not False:
         return []
-    rows = subject.kernels(MAIN[:3])
+    rows = subject.kernels(CONVOLUTIONS)
     rows = rows[(rows["library"] != "onednn").fillna(True).to_numpy(bool)]
     ns = words.time_of(rows)
     return [

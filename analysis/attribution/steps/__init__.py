@@ -11,14 +11,11 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-import pandas as pd
-
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps import calls, inputs, markers, period, ranges
 from kernelscope.analysis.attribution.steps.model import DetectedSteps, StreamWork, work_of
 from kernelscope.analysis.attribution.steps.request import Request, parse
+from kernelscope.analysis.attribution.steps.window import first_work, windowed
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
@@ -138,45 +135,6 @@ def named_by_program(trace: Trace) -> DetectedSteps | None:
     return found if found is not None and found.method == "range" and ranges.is_named(found.source) else None
 
 
-def windowed(trace: Trace, request: Request | None) -> Trace:
-    """Return the trace with the device work of the request's window only, and what the host did to launch it."""
-    if request is None or request.window is None:
-        return trace
-    zero = first_work(trace)
-    if zero is None:
-        raise EvidenceError("--window: the capture has no device work on a timeline")
-    tables = {name: getattr(trace, name) for name in device_steps.DEVICE_TABLES}
-    low, high = (zero + edge for edge in request.window)
-    within = {name: table["start_ns"].between(low, high - 1).fillna(False).to_numpy(bool) for name, table in tables.items()}
-    inside = {name: table[within[name]] for name, table in tables.items()}
-    if not any(map(len, inside.values())):
-        raise EvidenceError(
-            f"--window: no device work in it; the capture's lasts from 0 to {(_last(tables) - zero) / 1e6:.0f} ms"
-        )
-    launches = pd.concat([table["launch_ns"].dropna() for table in inside.values()])
-    first, last = (int(launches.min()), int(launches.max())) if len(launches) else (low, high)
-    steps = trace.steps[((trace.steps["start_ns"] >= first) & (trace.steps["end_ns"] <= max(last, high))).to_numpy(bool)]
-    kept = trace.ranges["start_ns"].between(first, last).to_numpy(bool)
-    inside |= {name: _rows_of_kept(table, "range_id", kept) for name, table in inside.items()}
-    over = max(last, *(int(table["end_ns"].max()) for table in inside.values() if len(table)))
-    inside["ranges"] = trace.ranges[kept]
-    metrics = _rows_of_kept(trace.metrics, "kernel", within["kernels"])
-    inside["metrics"] = metrics[metrics["kernel"].notna().to_numpy(bool)]
-    for name in ("operators", "calls", "syncs"):
-        table = getattr(trace, name)
-        inside[name] = table[table["start_ns"].between(first, last).to_numpy(bool)]
-    for name in ("ranges", "operators", "calls", "syncs"):  # what goes on behind the window is not of it
-        inside[name] = inside[name].assign(end_ns=inside[name]["end_ns"].clip(upper=over))
-    return replace(trace, steps=steps, **{name: table.reset_index(drop=True) for name, table in inside.items()})
-
-
-def _rows_of_kept(table: pd.DataFrame, column: str, kept: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """Return a table whose column holds rows of another one, of which some are kept: their new places, null for the others."""
-    places = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)  # the last one is that of null
-    rows = pd.Series(places[table[column].to_numpy(np.int64, na_value=-1)], index=table.index, dtype="Int64")
-    return table.assign(**{column: rows.mask(rows < 0)})
-
-
 def inside(trace: Trace, pattern: str) -> DetectedSteps:
     """Return the ranges of a name (* is any text, # a number) as steps, so that only what they hold is looked at.
 
@@ -191,13 +149,6 @@ def inside(trace: Trace, pattern: str) -> DetectedSteps:
     return result
 
 
-def first_work(trace: Trace) -> int | None:
-    """Return when a device of the capture first did anything: where windows are counted from. None where none did."""
-    starts = [getattr(trace, name)["start_ns"].min() for name in device_steps.DEVICE_TABLES]
-    known = [int(start) for start in starts if pd.notna(start)]
-    return min(known, default=None)
-
-
 def of_device(trace: Trace, device: str | None) -> Trace:
     """Return the trace with the work of this device only; all of it for None. Raises EvidenceError where nothing ran on it."""
     if device is None:
@@ -208,10 +159,6 @@ def of_device(trace: Trace, device: str | None) -> Trace:
         trace,
         **{name: table[(table["device"] == device).to_numpy(bool)].reset_index(drop=True) for name, table in tables.items()},
     )
-
-
-def _last(tables: dict[str, pd.DataFrame]) -> int:
-    return max(int(table["end_ns"].max()) for table in tables.values() if table["end_ns"].notna().any())
 
 
 def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:

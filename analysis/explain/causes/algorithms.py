@@ -8,6 +8,7 @@ from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.causes.groups import Kernel
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+from kernelscope.analysis.trace import CONVOLUTIONS
 
 _CONVOLUTION = {
     "pytorch": "torch.backends.cudnn.benchmark = True chooses by measuring; on CPUs model.to(memory_format=torch.channels_last) "
@@ -75,7 +76,7 @@ def _comparable(case: Case) -> list[ev.RowGroup]:
 def _other_convolutions(group: ev.RowGroup) -> list[str]:
     """Return the directions that both sides compute, by kernels of no common name and, where known, of the same problem."""
     kinds = []
-    for kind in ev.CONVOLUTIONS:
+    for kind in CONVOLUTIONS:
         names, problems = ([group.executed(side, column, [kind]) for side in SIDES] for column in ("kernel", "problem"))
         if names[0] and names[1] and not names[0] & names[1] and (not all(problems) or problems[0] & problems[1]):
             kinds.append(kind)

@@ -6,6 +6,7 @@ import pandas as pd
 
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+from kernelscope.analysis.trace import MAIN
 
 _BYTES = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "s64": 8, "s32": 4, "s8": 1, "u8": 1, "bool": 1}
 _FUSE = {
@@ -60,7 +61,7 @@ def _fused_away(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
         return False
     if ev.types_differ(case, group) or ev.unrolled(group) is not None or ev.chained(case, group) is not None:
         return False
-    if all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES):
+    if all(group.count(side, MAIN) >= ev.ONCE for side in SIDES):
         return True
     if group.phase != "forward" or group.count(fast) or not group.computing(slow) <= set(ev.SMALL):
         return False

@@ -9,8 +9,6 @@ from typing import cast
 
 import pandas as pd
 
-from kernelscope.analysis.explain.causes.groups import CONVOLUTIONS as CONVOLUTIONS
-from kernelscope.analysis.explain.causes.groups import MAIN as MAIN
 from kernelscope.analysis.explain.causes.groups import MOVES as MOVES
 from kernelscope.analysis.explain.causes.groups import ONCE as ONCE
 from kernelscope.analysis.explain.causes.groups import RowGroup as RowGroup
@@ -19,6 +17,7 @@ from kernelscope.analysis.explain.causes.groups import groups as groups
 from kernelscope.analysis.explain.causes.groups import once
 from kernelscope.analysis.explain.device.words import listed as listed
 from kernelscope.analysis.explain.model import SIDES, Case, Side
+from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 SMALL = ("elementwise", "activation")  # one pass over memory each
 FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "c64", "c128")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.attribution.frameworks import jax
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
@@ -180,7 +180,7 @@ def across_frameworks(case: Case) -> list[Suspicion]:
         return []
     eager, other, sign = (case.a, case.b, -1) if _is_eager(case.a) else (case.b, case.a, 1)
     direct = str((other.facts.get("settings") or {}).get("execution")).startswith(("primitives", "calls"))
-    rows = evidence.host(case, parts.IN_OPERATOR, parts.DISPATCH, parts.IN_LAYER, parts.IN_PHASE)
+    rows = evidence.host(case, levels.IN_OPERATOR, levels.DISPATCH, levels.IN_LAYER, levels.IN_PHASE)
     amount = float(rows["delta_ns"].sum())
     if amount * sign < evidence.worth_ns(case):
         return []  # the eager side does not spend more around its operators

@@ -18,9 +18,8 @@ from kernelscope.analysis.accounting.cell_labels import NO_LAYER
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case
 from kernelscope.analysis.kernels.work.descriptions import KernelColumns, of_description
+from kernelscope.analysis.trace import MAIN
 
-CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
-MAIN = (*CONVOLUTIONS, "gemm", "recurrent", "attention")  # where networks have their FLOPs
 MOVES = ("layout", "copy", "cast")  # data as it was, elsewhere or otherwise written
 
 # Executions per step from which something belongs to the step: a straggler that attribution put elsewhere is rarer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.accounting.statistics import interval
 from kernelscope.analysis.explain import noise
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Case, Side
@@ -117,7 +117,7 @@ def host(case: Case, *causes: str) -> pd.DataFrame:
 
 def device(case: Case, *operations: str) -> pd.DataFrame:
     """Return the rows in which the device did one of `operations` ("copy host to device") while no kernel ran."""
-    return case.rows[case.rows["cell"].isin([f"({parts.DEVICE}{operation})" for operation in operations]).to_numpy(bool)]
+    return case.rows[case.rows["cell"].isin([f"({levels.DEVICE}{operation})" for operation in operations]).to_numpy(bool)]
 
 
 def computing(case: Case) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
@@ -44,9 +44,9 @@ _LESS = "the batches are prepared ahead already: do less for each sample, or onc
 def rows_of_data(case: Case) -> pd.DataFrame:
     """Return the rows in which the batch was made ready: in phase data, or the host fetching it."""
     rows = case.rows
-    mine = (rows["phase"].astype("string") == "data") | rows["cell"].isin([f"(host: {parts.DATA})"])
+    mine = (rows["phase"].astype("string") == "data") | rows["cell"].isin([f"(host: {levels.DATA})"])
     # what makes a batch cannot be within a layer; copies of it to the device are transfers
-    mine &= ~rows["cell"].astype("string").str.startswith(f"({parts.DEVICE}")
+    mine &= ~rows["cell"].astype("string").str.startswith(f"({levels.DEVICE}")
     return rows[mine.fillna(False).to_numpy(bool)]
 
 

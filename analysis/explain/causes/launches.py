@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
@@ -43,7 +43,7 @@ def _gaps(case: Case) -> pd.DataFrame:
 
     In these the host takes longer for the same operators, as where caches hold what runs elsewhere: no launches explain that.
     """
-    rows = evidence.host(case, api.LAUNCHING, api.LOADING, api.OTHER, parts.DISPATCH, parts.IN_OPERATOR)
+    rows = evidence.host(case, api.LAUNCHING, api.LOADING, api.OTHER, levels.DISPATCH, levels.IN_OPERATOR)
     started = np.array(
         [
             [counts.get(key, 0.0) for key in zip(rows[layer], rows["phase"], strict=True)]

@@ -8,6 +8,7 @@ import pandas as pd
 
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+from kernelscope.analysis.trace import MAIN
 
 PARAMETERS = "more parameters"
 
@@ -97,7 +98,7 @@ def _told(case: Case, numbers: dict[str, dict[str, int]], side: str, module: str
 def _same_kernels(group: ev.RowGroup) -> bool:
     """Return whether both sides execute the same kernels in a layer, and none that multiplies."""
     names = [group.executed(side, "kernel") for side in SIDES]
-    return names[0] == names[1] and not any(group.count(side, ev.MAIN) for side in SIDES)
+    return names[0] == names[1] and not any(group.count(side, MAIN) for side in SIDES)
 
 
 def _both_names(chosen: list[ev.RowGroup]) -> list[set[str]]:

@@ -11,6 +11,7 @@ from kernelscope.analysis.explain.causes import recurrent
 from kernelscope.analysis.explain.causes.work import operations
 from kernelscope.analysis.explain.layer_names import module_of
 from kernelscope.analysis.explain.model import SIDES, Case, Layer, Match, Rule, Suspicion
+from kernelscope.analysis.trace import MAIN
 
 FUNCTION = "another function"
 LAYERS = "other layers"
@@ -54,7 +55,7 @@ def _replaced(case: Case, group: ev.RowGroup) -> dict[str, set[str]] | None:
         return None
     counts = {}
     for side in SIDES:
-        mine = [one for one in group.of(side) if one.kind not in (*ev.MAIN, *ev.MOVES) and one.count >= ev.ONCE]
+        mine = [one for one in group.of(side) if one.kind not in (*MAIN, *ev.MOVES) and one.count >= ev.ONCE]
         if any(one.operator is None for one in mine):
             return None
         names: dict[str, float] = {}
@@ -156,7 +157,7 @@ def smaller_batches(case: Case) -> list[Suspicion]:
 
     Another type may need other kernels, and more of them: then the type is the cause.
     """
-    main = [group for group in ev.groups(case) if group.is_layer and all(group.count(side, ev.MAIN) for side in SIDES)]
+    main = [group for group in ev.groups(case) if group.is_layer and all(group.count(side, MAIN) for side in SIDES)]
     main = [group for group in main if not ev.types_differ(case, group)]
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in main if _in_pieces(group, slow, fast)]
@@ -167,13 +168,13 @@ def smaller_batches(case: Case) -> list[Suspicion]:
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         example = ev.largest(chosen)
-        pieces = example.count(slow, ev.MAIN) / example.count(fast, ev.MAIN)
+        pieces = example.count(slow, MAIN) / example.count(fast, MAIN)
         title = (
             f"{ev.name(case, slow)} computes a step in {ev.number(pieces)} times as many, smaller pieces as {ev.name(case, fast)}"
         )
         sentences = [
-            f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side, ev.MAIN))} per step, "
-            f"{ev.ms(example.time_ns(side, ev.MAIN))} for as many operations"
+            f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side, MAIN))} per step, "
+            f"{ev.ms(example.time_ns(side, MAIN))} for as many operations"
             for side in (slow, fast)
         ]
         remedy = "compute larger batches at once, as far as memory allows, and accumulate over fewer of them"
@@ -183,10 +184,10 @@ def smaller_batches(case: Case) -> list[Suspicion]:
 
 def _in_pieces(group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether a side needs more kernels of products and convolutions for the same operations."""
-    many, few = (operations(group.of(side, ev.MAIN)) for side in (slow, fast))
+    many, few = (operations(group.of(side, MAIN)) for side in (slow, fast))
     if many is None or few is None or max(many, few) > _AS_MUCH * min(many, few):
         return False
-    each = many / group.count(slow, ev.MAIN), few / group.count(fast, ev.MAIN)
+    each = many / group.count(slow, MAIN), few / group.count(fast, MAIN)
     return each[0] < _PIECE * each[1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 CAUSE = "precision"
 _ONE_TYPE = {
@@ -29,7 +30,7 @@ def other_types(case: Case) -> list[Suspicion]:
     chosen = [group for group in ev.candidates(case) if ev.types_differ(case, group)]
     if not chosen:
         return []
-    parts = [ev.claim(case, group, [*ev.MAIN, *_kinds(group)]) if group.is_layer else _typed_cells(group) for group in chosen]
+    parts = [ev.claim(case, group, [*MAIN, *_kinds(group)]) if group.is_layer else _typed_cells(group) for group in chosen]
     claims = ev.merged(parts)
     sides = ev.slower(claims, chosen)
     if sides is None:
@@ -94,7 +95,7 @@ def chosen_precision(case: Case) -> list[Suspicion]:
     if _only_policy(case):
         return []
     stated = [name for name in _MATMUL_SETTINGS if name in host_evidence.differing(case)]
-    kinds = (*ev.CONVOLUTIONS, "gemm", "recurrent")
+    kinds = (*CONVOLUTIONS, "gemm", "recurrent")
     chosen = [
         group
         for group in ev.candidates(case)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.causes.input_pipeline import rows_of_data
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
@@ -46,7 +46,7 @@ def _line(case: Case, slow: Side, amount: float) -> list[str]:
 
 def overhead(case: Case) -> list[Suspicion]:
     """Outside of operators and calls, Python takes longer on one side."""
-    rows = evidence.host(case, parts.IN_LAYER, parts.IN_PHASE, parts.IN_RANGE, parts.OUTSIDE, parts.SCRIPT)
+    rows = evidence.host(case, levels.IN_LAYER, levels.IN_PHASE, levels.IN_RANGE, levels.OUTSIDE, levels.SCRIPT)
     rows = rows[~rows["row"].isin(rows_of_data(case)["row"]).to_numpy(bool)]
     amount = evidence.noticed_ns(case, rows)
     removed = case.account.removed_ns  # what recording cost is an estimate, and most of it is taken from these rows

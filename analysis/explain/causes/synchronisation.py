@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
@@ -51,14 +51,16 @@ def _launches(side: Side) -> float | None:
 def waits(case: Case) -> list[Suspicion]:
     """One side waits more often: the wait itself, and where as much is launched, the gaps that follow it."""
     counts = (_waits(case.a), _waits(case.b))
-    rows = evidence.host(case, parts.WAITING)
+    rows = evidence.host(case, levels.WAITING)
     if counts[0] is None or counts[1] is None or abs(counts[1] - counts[0]) < MORE_WAITS:
         return []
     slow, sign = (case.b, 1) if counts[1] > counts[0] else (case.a, -1)
     launches = (_launches(case.a), _launches(case.b))
     if launches[0] and launches[1] and abs(launches[1] - launches[0]) <= SAME_LAUNCHES * max(launches[0], launches[1]):
-        behind = evidence.host(case, api.LAUNCHING, api.OTHER, parts.DISPATCH, parts.IN_OPERATOR, parts.IN_LAYER, parts.IN_PHASE,
-                               parts.IN_RANGE, parts.OUTSIDE, parts.SCRIPT, parts.UNSEEN)  # fmt: skip
+        behind = evidence.host(
+            case, api.LAUNCHING, api.OTHER, levels.DISPATCH, levels.IN_OPERATOR, levels.IN_LAYER, levels.IN_PHASE,
+            levels.IN_RANGE, levels.OUTSIDE, levels.SCRIPT, levels.UNSEEN,
+        )  # fmt: skip
         copies = evidence.device(case, "copy device to host")
         rows = case.rows[case.rows["row"].isin([*rows["row"], *behind["row"], *copies["row"]]).to_numpy(bool)]
     amount = evidence.noticed_ns(case, rows)

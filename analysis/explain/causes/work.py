@@ -7,6 +7,7 @@ from collections.abc import Collection
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes.groups import Kernel
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 # All kernels of a group as many times more often, and that is the same work once more
 REPEATED = 1.5
@@ -41,14 +42,14 @@ def input_gradient(case: Case) -> list[Suspicion]:
     for slow, fast in (("b", "a"), ("a", "b")):
         if not _one_more_gradient(group, slow, fast):
             continue
-        kinds = ["convolution data gradient"] if group.count(slow, ev.CONVOLUTIONS) else ["gemm"]
+        kinds = ["convolution data gradient"] if group.count(slow, CONVOLUTIONS) else ["gemm"]
         claims = ev.claim(case, group, kinds)
         if ev.slower(claims, [group]) != (slow, fast):
             return []
         title = f"{ev.name(case, slow)} computes the gradient of the input in {group.layer}, {ev.name(case, fast)} does not"
         sentences = [
-            f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.MAIN))}, "
-            f"{ev.ms(group.time_ns(side, ev.MAIN))}"
+            f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, MAIN))}, "
+            f"{ev.ms(group.time_ns(side, MAIN))}"
             for side in (slow, fast)
         ]
         return [Suspicion("needless gradient of the input", title, claims, "high", sentences, ev.remedy(case, slow, _GRADIENT))]
@@ -61,7 +62,7 @@ def _first(case: Case) -> ev.RowGroup | None:
     result = [
         group
         for group in ev.groups(case)
-        if group.phase == "backward" and group.layer in order and all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES)
+        if group.phase == "backward" and group.layer in order and all(group.count(side, MAIN) >= ev.ONCE for side in SIDES)
     ]
     return min(result, key=lambda group: order[group.layer], default=None)
 
@@ -76,7 +77,7 @@ def _one_more_gradient(group: ev.RowGroup, slow: str, fast: str) -> bool:
     data, weights = "convolution data gradient", "convolution weight gradient"
     if group.count(slow, [weights]) >= ev.ONCE and group.count(fast, [weights]) >= ev.ONCE:
         return group.count(slow, [data]) >= ev.ONCE > group.count(fast, [data])
-    if any(group.count(side, [*ev.CONVOLUTIONS, "recurrent", "attention"]) >= ev.ONCE for side in SIDES):
+    if any(group.count(side, [*CONVOLUTIONS, "recurrent", "attention"]) >= ev.ONCE for side in SIDES):
         return False
     return round(group.count(slow, ["gemm"])) == 2 and round(group.count(fast, ["gemm"])) == 1
 
@@ -128,7 +129,7 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
         larger = [group for group in ev.candidates(case) if group.is_layer and _more_work(case, group, slow, fast)]
         behind = [group for group in ev.candidates(case) if larger and _larger_data(case, group, slow, fast)]
         chosen = [*again, *(group for group in (*larger, *behind) if group not in again)]
-        claims = ev.merged(ev.claim(case, group, ev.MAIN) for group in larger)
+        claims = ev.merged(ev.claim(case, group, MAIN) for group in larger)
         claims = ev.merged([claims, *(ev.whole(group) for group in (*again, *behind))])
         if ev.slower(claims, chosen) != (slow, fast):
             continue
@@ -136,7 +137,7 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
         title = (
             f"{ev.name(case, slow)} does more work in {ev.layers(chosen)} than {ev.name(case, fast)}{_times(chosen, slow, fast)}"
         )
-        kinds = ev.MAIN if any(len(group.kernels(side, ev.MAIN)) for side in SIDES) else None
+        kinds = MAIN if any(len(group.kernels(side, MAIN)) for side in SIDES) else None
         sentences = [
             f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"
             f"{_flops(group, side)}, {ev.ms(group.time_ns(side, kinds))}"
@@ -149,8 +150,8 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
 
 def _times(chosen: list[ev.RowGroup], slow: str, fast: str) -> str:
     """Return in words how many times the operations a side has in these groups, where they are known of all that multiply."""
-    products = [group for group in chosen if any(group.count(side, ev.MAIN) for side in SIDES)]
-    works = [[operations(group.of(side, ev.MAIN)) for group in products] for side in (slow, fast)]
+    products = [group for group in chosen if any(group.count(side, MAIN) for side in SIDES)]
+    works = [[operations(group.of(side, MAIN)) for group in products] for side in (slow, fast)]
     if any(None in side for side in works):
         return ""
     more, less = (sum(work or 0 for work in side) for side in works)
@@ -166,7 +167,7 @@ def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """
     if not case.same_framework or ev.unrolled(group) is not None or ev.again(case, group) or group.phase == "optimizer":
         return False
-    kinds = ev.MAIN if all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES) else None
+    kinds = MAIN if all(group.count(side, MAIN) >= ev.ONCE for side in SIDES) else None
     more, less = (_executions(group, side, kinds) for side in (slow, fast))
     if not less or any(more.get(work, 0.0) < REPEATED * count for work, count in less.items()):
         return False
@@ -175,12 +176,12 @@ def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
 
 def _untold(group: ev.RowGroup, side: str) -> bool:
     """Return whether the problem of a product or a convolution is not known."""
-    return any(one.problem is None and one.m is None for one in group.of(side, ev.MAIN))
+    return any(one.problem is None and one.m is None for one in group.of(side, MAIN))
 
 
 def _whole_times(group: ev.RowGroup, slow: str, fast: str) -> bool:
-    ratio = group.count(slow, ev.MAIN) / group.count(fast, ev.MAIN)
-    longer = group.time_ns(slow, ev.MAIN) / max(group.time_ns(fast, ev.MAIN), 1)
+    ratio = group.count(slow, MAIN) / group.count(fast, MAIN)
+    longer = group.time_ns(slow, MAIN) / max(group.time_ns(fast, MAIN), 1)
     return round(ratio) >= 2 and abs(ratio - round(ratio)) < ev.WAVER and longer > 1 + (ratio - 1) / 4
 
 
@@ -204,21 +205,21 @@ def _more_work(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether a side executes the same problem more often, or needs more operations for the same kinds of kernels."""
     if ev.unrolled(group) is not None or ev.again(case, group):
         return False
-    for kind in (*ev.CONVOLUTIONS, "recurrent", "attention"):
+    for kind in (*CONVOLUTIONS, "recurrent", "attention"):
         more, less = (group.counts(side, "problem", [kind]) for side in (slow, fast))
         extra = sum(more[problem] - less[problem] for problem in more.keys() & less.keys())
-        if extra >= ev.ONCE and (case.same_framework or kind in ev.CONVOLUTIONS):
+        if extra >= ev.ONCE and (case.same_framework or kind in CONVOLUTIONS):
             return True
-    kinds = [group.executed(side, "kind", ev.MAIN) for side in SIDES]
+    kinds = [group.executed(side, "kind", MAIN) for side in SIDES]
     if kinds[0] != kinds[1] or not kinds[0]:
         return False
-    works = [operations(group.of(side, ev.MAIN)) for side in (slow, fast)]
+    works = [operations(group.of(side, MAIN)) for side in (slow, fast)]
     return works[0] is not None and works[1] is not None and works[0] > MORE_FLOPS * works[1] > 0
 
 
 def _larger_data(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether a side runs the same kernels of a layer, none that multiplies, on larger tensors."""
-    if not case.same_framework or not group.is_layer or any(group.count(side, ev.MAIN) for side in SIDES):
+    if not case.same_framework or not group.is_layer or any(group.count(side, MAIN) for side in SIDES):
         return False
     names = [group.executed(side, "kernel") for side in SIDES]
     sizes = [_elements(group.of(side)) for side in (slow, fast)]
@@ -243,7 +244,7 @@ def operations(products: list[Kernel]) -> float | None:
 
 
 def _flops(group: ev.RowGroup, side: str) -> str:
-    work = operations(group.of(side, ev.MAIN))
+    work = operations(group.of(side, MAIN))
     return f" ({work / 1e6:.1f} MFLOP)" if work else ""
 
 

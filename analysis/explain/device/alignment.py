@@ -17,8 +17,8 @@ import pandas as pd
 from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.analysis.explain import sequences
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import MAIN
 from kernelscope.analysis.explain.device.side import DeviceSide
+from kernelscope.analysis.trace import MAIN
 
 Int = npt.NDArray[np.int64]
 Stretch = tuple[list[int], list[int]]  # rows of both sides

@@ -14,6 +14,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, DeviceAccount
 from kernelscope.analysis.accounting.statistics import reach_of_difference
 from kernelscope.analysis.explain.device.side import DeviceSide
+from kernelscope.analysis.trace import CONVOLUTIONS
 
 if TYPE_CHECKING:
     from kernelscope.analysis.explain.device.alignment import Replacement
@@ -25,8 +26,6 @@ PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_cau
 _KEY = ("part", "kind", "name", "cause", "detail")
 _SUMS = ("count", "duration_ns", "bytes", "time_ns")
 
-MAIN = ("convolution forward", "convolution data gradient", "convolution weight gradient", "gemm", "attention", "recurrent")
-CONVOLUTIONS = MAIN[:3]
 MAIN_NAMES = {
     "convolutions": CONVOLUTIONS, "products": ("gemm",), "attention": ("attention",), "recurrent layers": ("recurrent",),
 }  # fmt: skip

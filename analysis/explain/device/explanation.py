@@ -16,10 +16,10 @@ from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, compiled, host_pace, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import MAIN, PACE, DeviceCase, DeviceFinding, case_of, reach
+from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import MAIN, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/explain/1"

@@ -18,6 +18,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import chrome_events
 from kernelscope.analysis.files.chrome_events import Events
 from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats.xplane import columns as xplane_columns
 from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.formats.xplane import trace as xplane_trace
 from kernelscope.analysis.trace import Trace
@@ -37,7 +38,7 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Read a file; raises EvidenceError when it cannot be read or holds no planes."""
-    result = chrome_events.read(path, (*xplane_trace.INTEGERS, *xplane_trace.TEXTS, "long_name"))
+    result = chrome_events.read(path, (*xplane_columns.INTEGERS, *xplane_columns.TEXTS, "long_name"))
     if not any(re.search(r"/(?:host|device):", name) for name in result.processes):
         raise EvidenceError(f"{path}: no process is called as the trace viewer calls hosts and devices; export it again")
     others = _others(result.table)
@@ -88,9 +89,9 @@ def _as_events(table: pd.DataFrame, events: Events) -> pd.DataFrame:
         "name": _categories(long.fillna(short).fillna("")),
         "display_name": _categories(short.where(long.notna())),
     }
-    for name in xplane_trace.INTEGERS:
+    for name in xplane_columns.INTEGERS:
         columns[f"stat_{name}"] = _integers(table[f"arg_{name}"])
-    for name in xplane_trace.TEXTS:
+    for name in xplane_columns.TEXTS:
         columns[f"stat_{name}"] = _categories(table[f"arg_{name}"].astype("string"))
     return pd.DataFrame(columns)
 

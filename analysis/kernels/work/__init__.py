@@ -34,7 +34,8 @@ from kernelscope.analysis.kernels.work.amounts import COLUMNS, NUMBERS, frame_of
 from kernelscope.analysis.kernels.work.convolutions import known_convolutions
 from kernelscope.analysis.kernels.work.descriptions import KernelColumns, of_description, with_pooled
 from kernelscope.analysis.kernels.work.operators import of_operator
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import MAIN, Trace, intervals
+from kernelscope.analysis.trace.categories import filled
 
 Int = npt.NDArray[np.int64]
 
@@ -55,6 +56,15 @@ def of_kernels(trace: Trace) -> pd.DataFrame:
     types: dict[str, Any] = {name: "Int64" if name in NUMBERS else "string" for name in COLUMNS}
     typed: pd.DataFrame = result.where(result.notna(), None).astype(types)
     return typed
+
+
+def name_problems(trace: Trace) -> None:
+    """Give kernels whose work depends on their problem the shapes of their operator's tensors, in place, where they have none."""
+    kernels = trace.kernels
+    wanted = kernels["kind"].isin(MAIN) & kernels["problem"].isna()
+    problems = _of_operators(trace, wanted)["problem"] if wanted.any() else pd.Series(dtype=object)
+    if problems.notna().any():
+        kernels["problem"] = filled(kernels["problem"], problems.astype("string").astype("category"))
 
 
 def _of_descriptions(kernels: pd.DataFrame) -> pd.DataFrame:

@@ -8,9 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-PRODUCTS = (
-    "gemm", "convolution forward", "convolution data gradient", "convolution weight gradient", "recurrent", "attention",
-)  # fmt: skip
 ELEMENTS = ("activation", "elementwise", "optimizer", "softmax", "normalisation")
 
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from math import isqrt, prod
 from typing import NamedTuple
 
-from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
+from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES, ELEMENTS, Amount
 from kernelscope.analysis.kernels.work.tensors import Shape
+from kernelscope.analysis.trace import CONVOLUTIONS
 
 _SIZE = re.compile(r"(?<![a-z])([a-z]+)(\d{1,18})(?!\d)")
 _TENSORS = re.compile(r"\d+(?:x\d+)*(?::\d+(?:x\d+)*)*")
@@ -45,7 +46,7 @@ def of_description(columns: KernelColumns) -> Amount:
         return _product(nothing, columns.problem, size)
     text = str(columns.problem)
     backward = columns.phase == "backward" or "backward" in f"{columns.name} {columns.operator}".lower()
-    if columns.kind in PRODUCTS[1:4] or columns.kind == "pooling":
+    if columns.kind in CONVOLUTIONS or columns.kind == "pooling":
         return _window(nothing, _sizes(text), size) if "_" in text else _pooled(nothing, text, columns.library, size)
     if columns.kind == "recurrent":
         return _recurrent(nothing, _sizes(text), str(columns.algorithm), backward, size)
@@ -54,7 +55,7 @@ def of_description(columns: KernelColumns) -> Amount:
     if _TENSORS.fullmatch(text):
         shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
         moved = _moved(str(columns.kind), columns.library, str(columns.operator or columns.name), shapes, backward, size)
-        flops = _of_tensors(shapes) if columns.kind == PRODUCTS[0] and len(shapes) == _TERMS else None
+        flops = _of_tensors(shapes) if columns.kind == "gemm" and len(shapes) == _TERMS else None
         if flops is not None:
             return replace(nothing, flops=flops, bytes=moved, source="shapes of both factors and the product")
         return replace(nothing, bytes=moved, source="shapes" if moved is not None else None)

@@ -7,9 +7,10 @@ from math import prod
 from typing import Any
 
 from kernelscope.analysis.kernels import aten
-from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
+from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES, ELEMENTS, Amount
 from kernelscope.analysis.kernels.work.convolutions import Triple, of_convolution
 from kernelscope.analysis.kernels.work.tensors import Shape, as_problem, bytes_of, list_of, shapes_of, short_name
+from kernelscope.analysis.trace import CONVOLUTIONS
 
 _TYPES = {
     "float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "c10::Float8_e4m3fn": 1, "c10::Float8_e5m2": 1, "long int": 8,
@@ -31,7 +32,7 @@ def of_operator(
         return Amount()
     if kind == "gemm":
         return _of_product(name, shapes, tensors, strides, size)
-    if kind in PRODUCTS[1:4]:
+    if kind in CONVOLUTIONS:
         element = next((one for one in size if one), None)
         return of_convolution(name, tensors, arguments, element, seen)
     if kind == "attention":

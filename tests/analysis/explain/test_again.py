@@ -6,6 +6,7 @@ import re
 import pytest
 
 from kernelscope.analysis.explain import again
+from kernelscope.analysis.trace import PROFILE
 from kernelscope.cli import compare, named, profile, run
 from kernelscope.reports import content
 from kernelscope.tracer.outside.errors import UsageError
@@ -19,9 +20,7 @@ def options(command):
 
 @pytest.mark.parametrize("steady", [False, True])
 @pytest.mark.parametrize("restarts", [1, 3])
-@pytest.mark.parametrize(
-    ("kind", "commands"), [(again.RUN, (run, compare)), (again.PROFILE, (profile,)), (again.CAPTURE, (profile,))]
-)
+@pytest.mark.parametrize(("kind", "commands"), [(again.RUN, (run, compare)), (PROFILE, (profile,)), (again.CAPTURE, (profile,))])
 def test_advice_fits_the_command(kind, commands, restarts, steady):
     text = again.advice({kind}, restarts, steady)
     named = set(re.findall(r"(?<!\S)\(?(--?[a-z-]+)", text))
@@ -30,13 +29,13 @@ def test_advice_fits_the_command(kind, commands, restarts, steady):
 
 
 def test_what_recorded():
-    assert again.recorded_by({"recorder": "profile", "options": {"steady": False}}) == again.PROFILE
+    assert again.recorded_by({"recorder": "profile", "options": {"steady": False}}) == PROFILE
     assert again.recorded_by({"recorder": None, "options": {"steady": False}}) == again.RUN
     assert again.recorded_by({"framework": "pytorch"}) == again.CAPTURE
 
 
 def test_a_capture_on_either_side_decides():
-    assert again.advice({again.PROFILE, again.CAPTURE}, 1, False) == again.OF_CAPTURES
+    assert again.advice({PROFILE, again.CAPTURE}, 1, False) == again.OF_CAPTURES
 
 
 def test_two_runs_of_a_name_are_called_by_their_folders(tmp_path, run_folder):

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.accounting.partition import KEYS, partition
+from kernelscope.analysis.accounting.levels import KEYS
+from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.model import Layer

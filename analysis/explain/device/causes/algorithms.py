@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.trace import CONVOLUTIONS
 
 _CONVOLUTION = "torch.backends.cudnn.benchmark = True chooses by measuring; channels-last layouts take other kernels"
 _PRODUCT = "sizes that are multiples of 8 or 16, and factors stored as they are used, take faster kernels"

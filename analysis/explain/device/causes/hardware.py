@@ -9,7 +9,8 @@ import pandas as pd
 from kernelscope.analysis.accounting.device_account import is_host_timed
 from kernelscope.analysis.device.datasheets import Datasheet, lookup
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
+from kernelscope.analysis.trace import MAIN
 
 REMEDY = "compare on one device to see what the programs themselves differ by"
 

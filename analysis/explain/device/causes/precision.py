@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import MAIN, MAIN_NAMES, SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import MAIN_NAMES, SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.trace import MAIN
 
 _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
 _NARROW = ("f16", "bf16")

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.explain.device import host_pace, words
-from kernelscope.analysis.explain.device.case import MAIN, SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.trace import CONVOLUTIONS
 
 _REMEDY = "checkpoint fewer layers where memory allows, or none (torch.utils.checkpoint)"
 _MORE = (1.2, 2.2)  # how often a forward kernel is executed, against once
@@ -23,8 +24,8 @@ def forward_again(case: DeviceCase) -> Iterator[DeviceFinding]:
     for many, few in (("b", "a"), ("a", "b")):
         ratio = both[f"{many}_count"] / both[f"{few}_count"]
         again = both[((ratio >= _MORE[0]) & (ratio <= _MORE[1])).to_numpy(bool)]
-        gradients = both[(both["kind"].isin(MAIN[1:3]) | _named(both, _BACKWARD)).to_numpy(bool)]
-        forward = again[((again["kind"] == MAIN[0]) | _named(again, _FORWARD)).to_numpy(bool)]
+        gradients = both[(both["kind"].isin(CONVOLUTIONS[1:]) | _named(both, _BACKWARD)).to_numpy(bool)]
+        forward = again[((again["kind"] == CONVOLUTIONS[0]) | _named(again, _FORWARD)).to_numpy(bool)]
         if forward.empty or gradients.empty:
             continue
         same = (gradients["a_count"] - gradients["b_count"]).abs().sum() <= 0.02 * gradients["a_count"].sum()

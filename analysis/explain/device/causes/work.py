@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL, DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import hardware, precision
+from kernelscope.analysis.trace import CONVOLUTIONS
 
 _LEAVE = "leave out what the step does not need"
 _MORE = f"{_LEAVE}; see which operators they are of with `breakdown --by operator`"

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from kernelscope.analysis.accounting.partition import KEYS
+from kernelscope.analysis.accounting.levels import KEYS
 from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Case, Layer, Match, Side, Wall
 from kernelscope.analysis.trace import Trace, conform
 

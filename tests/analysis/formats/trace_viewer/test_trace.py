@@ -8,8 +8,8 @@ import pytest
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats import detect
+from kernelscope.analysis.formats.xplane import columns as xplane_columns
 from kernelscope.analysis.formats.xplane import tables as xplane
-from kernelscope.analysis.formats.xplane import trace as xplane_trace
 from kernelscope.analysis.recordings import captures
 from tests.places import ROOT
 
@@ -118,7 +118,7 @@ def test_work_of_unknown_devices_is_refused(tmp_path):
 
 def viewed(path):
     """Yield the events that XProf makes of an XSpace."""
-    for pid, plane in enumerate(xplane.read_planes(path, xplane_trace.INTEGERS, xplane_trace.TEXTS).planes, 1):
+    for pid, plane in enumerate(xplane.read_planes(path, xplane_columns.INTEGERS, xplane_columns.TEXTS).planes, 1):
         rows = plane.events
         yield from process(
             pid, plane.name, dict(zip(rows["line_id"].tolist(), rows["line"].tolist(), strict=True)) if len(rows) else {}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
-from kernelscope.analysis.formats.xplane import tables
+from kernelscope.analysis.formats.xplane import columns, tables
 from kernelscope.analysis.formats.xplane import trace as xplane
 from kernelscope.analysis.recordings import captures
 from tests.places import ROOT, corpus
@@ -512,7 +512,7 @@ def test_whatever_planes_hold_nothing_but_evidence_errors_escape(tmp_path_factor
     text = st.sampled_from(
         ["Stream #1(Kernel)", "XLA Ops", "Steps", "python", "MemcpyH2D", "a/b:Relu", "cuLaunchKernel", "", "NVTX:x"]
     )
-    detail = st.sampled_from([*xplane.INTEGERS, *xplane.TEXTS])
+    detail = st.sampled_from([*columns.INTEGERS, *columns.TEXTS])
     value = st.one_of(
         st.integers(-(2**63), 2**63 - 1), st.sampled_from(["grid:1,1,1", "=size:99999999999999999999", "while", "=", "a:b"])
     )

@@ -1,0 +1,183 @@
+"""Scripts that do what none should: what was recorded outlives it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope.tracer.outside import environments
+from tests.tracer.toy import SHORT, TOY, measured, profiled
+
+BAD = TOY.with_name("bad_input.py")
+_ALL = "".join(f"step {number}, done\n" for number in range(60))
+_COMPLETE = "steps: clean 5, layers 2, kernels 2, lines 2"
+
+
+def _bad(folder: Path, what: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return profiled(folder, sys.executable, str(BAD), what, options=(*SHORT, "--warmup", "0"), **more)
+
+
+def test_a_script_that_never_steps(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(TOY), "0")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "no steps were seen: pytorch: nothing stepped" in done.stderr
+    assert "`from kernelscope.tracer import step`, and `with step():` around it" in done.stderr
+
+
+def test_a_script_that_crashes_after_the_passes_and_before_their_end(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "crashes")
+    assert (done.returncode, done.stdout) == (1, _ALL)
+    assert done.stderr.index("RuntimeError: the script's own fault") < done.stderr.index(_COMPLETE)
+    early = _bad(tmp_path / "early", "crashes_in_between")
+    assert early.returncode == 1
+    assert "it ended with exit status 1 before all passes had their steps (missing: " in early.stderr
+    assert all(measured(tmp_path / "early", name) for name in ("clean", "layers", "kernels", "lines"))
+
+
+def test_a_script_that_replaces_its_stdout(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "replaces_stdout")
+    assert (done.returncode, done.stdout) == (0, _ALL + "60 lines were kept\n")
+    assert _COMPLETE in done.stderr
+
+
+def test_a_script_that_forks(tmp_path: Path) -> None:
+    """What children print comes where it would, and only the parent is recorded."""
+    done = _bad(tmp_path / "run", "forks")
+    expected = "".join(
+        (f"child of {number}\nstep {number}, done\n" if number % 5 == 0 else "") + f"step {number}, done\n"
+        for number in range(60)
+    )
+    assert (done.returncode, done.stdout) == (0, expected)
+    assert _COMPLETE in done.stderr
+
+
+SPAWNED = TOY.with_name("spawned.py")
+
+
+def test_a_worker_is_not_recorded_though_it_steps_first(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(SPAWNED), "both", options=SHORT)
+    assert _COMPLETE in done.stderr
+    owner = json.loads((tmp_path / "run" / "owner").read_text())
+    assert f"main {owner['pid']}\n" in done.stdout
+
+
+def test_workers_that_step_alone_are_said(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(SPAWNED), "alone", options=SHORT)
+    assert done.returncode == 4
+    assert "pytorch stepped in workers that multiprocessing started" in done.stderr
+
+
+def test_a_worker_that_marks_its_steps_is_recorded(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(SPAWNED), "marked", options=SHORT)
+    assert _COMPLETE in done.stderr
+    owner = json.loads((tmp_path / "run" / "owner").read_text())
+    assert f"main {owner['pid']}\n" not in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["loads", *(pytest.param(how, marks=pytest.mark.long) for how in ("ranks", "group"))])
+def test_the_process_that_trains_is_recorded(tmp_path: Path, how: str) -> None:
+    """Not a rank that steps before the first one does, nor a worker that loads data and calls a model."""
+    python = str(environments.resolve("pytorch", None).python)
+    arguments = (how, f"file://{tmp_path / 'group'}") if how == "group" else (how,)
+    script = str(TOY.with_name("spawn_torch.py"))
+    done = profiled(tmp_path / "run", python, script, *arguments, options=SHORT, timeout=300)
+    assert _COMPLETE in done.stderr, done.stderr
+    owner = json.loads((tmp_path / "run" / "owner").read_text())
+    assert f"trains {owner['pid']}\n" in done.stdout
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["options"]["mode"] == "train"
+
+
+@pytest.mark.parametrize("what", ["closes_descriptors", "closes_descriptors_first"])
+def test_a_script_that_closes_its_descriptors(tmp_path: Path, what: str) -> None:
+    done = _bad(tmp_path / "run", what)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert _COMPLETE in done.stderr
+    if what == "closes_descriptors_first":
+        assert "lines of libraries: OSError" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_script_that_writes_much(tmp_path: Path) -> None:
+    """480 MB come out as they went in, and the folder has none of them."""
+    with (tmp_path / "out").open("wb") as out:
+        line = [
+            sys.executable,
+            "-m",
+            "kernelscope.cli.main",
+            "profile",
+            "-o",
+            str(tmp_path / "run"),
+            *SHORT,
+            "--warmup",
+            "0",
+            "--",
+        ]
+        done = subprocess.run(
+            [*line, sys.executable, str(BAD), "writes_much"], stdout=out, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert _COMPLETE in done.stderr
+    assert (tmp_path / "out").stat().st_size == 60 * 8 << 20
+    assert sum(path.stat().st_size for path in (tmp_path / "run").rglob("*") if path.is_file()) < 1 << 20
+
+
+def test_nothing_printed_is_lost_when_a_script_dies(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "writes_much_and_dies")
+    assert (done.returncode, len(done.stdout)) == (137, 20 << 20)
+    assert "the process ended without notice" in done.stderr
+
+
+def test_a_script_that_changes_its_directory(tmp_path: Path) -> None:
+    done = _bad(Path("run"), "changes_directory", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, _ALL)
+    assert _COMPLETE in done.stderr
+    lines = json.loads((tmp_path / "run/lines/1/lines.json").read_text())
+    assert all(function["source"] for function in lines["functions"])
+
+
+@pytest.mark.parametrize("number", [3, 12])
+def test_a_script_that_deletes_its_folder(tmp_path: Path, number: int) -> None:
+    """In whatever pass: with the run folder elsewhere nothing is lost; inside of it all is, and the message says so."""
+    for inside in (False, True):
+        work = tmp_path / str(inside)
+        work.mkdir()
+        command = (sys.executable, str(BAD), str(number), "deletes_its_folder")
+        done = profiled(work / "run" if inside else tmp_path / "run", *command, options=(*SHORT, "--warmup", "0"), cwd=work)
+        assert done.stdout == "".join(f"step {number}, done\n" for number in range(120))
+        if inside:
+            assert done.returncode == 3
+            assert "the script removed it while it ran" in done.stderr
+        else:
+            assert done.returncode == 0
+            assert _COMPLETE in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_loop_on_a_thread_of_its_own(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "steps_on_a_thread")
+    assert (done.returncode, done.stdout) == (0, _ALL)
+    record = json.loads((tmp_path / "run/lines/1/lines.json").read_text())
+    assert "run" in {function["function"] for function in record["functions"]}
+
+
+def test_a_script_that_is_traced_already(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "changes_what_is_traced")
+    assert (done.returncode, done.stdout) == (0, _ALL)
+    assert "lines: the script is traced already" in done.stderr
+    assert _COMPLETE in done.stderr
+
+
+def test_a_function_that_never_ran_is_named(tmp_path: Path) -> None:
+    options = (*SHORT, "--focus", "toy_adapter.py:step", "--focus", "toy_adapter.py:nothing")
+    done = profiled(tmp_path / "run", sys.executable, str(TOY), "60", options=options)
+    assert "--focus toy_adapter.py:nothing: no such function ran" in done.stderr
+    record = json.loads((tmp_path / "run/lines/1/lines.json").read_text())
+    assert [function["function"] for function in record["functions"]] == ["step"]
+    wrong = profiled(tmp_path / "wrong", sys.executable, str(TOY), "60", options=("--focus", "step"))
+    assert wrong.returncode == 2
+    assert "write FILE:FUNCTION" in wrong.stderr
