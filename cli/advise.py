@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kernelscope.analysis import advise
 from kernelscope.analysis.confirm import candidates
 from kernelscope.cli import confirm, sharing, steps_options, warn
-from kernelscope.cli.output import write_advice
+from kernelscope.cli.output import write_result
+from kernelscope.reports.advice import AdviceText, markdown
 
 FORMATS = ("table", "markdown", "json")
 
@@ -35,8 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
     result = advise.of_subject(subject)
     said = sharing.shareable(result, arguments.full_paths)
     if program is None:
-        write_advice(said, arguments.format)
+        _write(said, arguments.format)
         return 0
     found = candidates.of_advice(result)
-    confirm.beside(said, arguments.format, write_advice, lambda: confirm.confirmed(arguments, program, found))
+    confirm.beside(said, arguments.format, _write, lambda: confirm.confirmed(arguments, program, found))
     return 0
+
+
+def _write(said: Mapping[str, Any], form: str) -> None:
+    write_result(said, form, AdviceText, markdown)

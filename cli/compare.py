@@ -11,7 +11,8 @@ from typing import Any
 from kernelscope.analysis.comparisons.comparison import compare
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import capture, sharing, sides
-from kernelscope.cli.output import FORMATS, write_comparison
+from kernelscope.cli.comparisons import write_comparison
+from kernelscope.cli.output import FORMATS
 from kernelscope.cli.roofline import best_known
 from kernelscope.reports import comparison_tables
 from kernelscope.tracer.outside.errors import ChildError

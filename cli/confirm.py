@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ from kernelscope.analysis.explain import pair
 from kernelscope.analysis.recordings.kinds import RUN, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing
-from kernelscope.cli.output import write, write_confirmed
+from kernelscope.cli.output import write, write_result
 from kernelscope.cli.trying import Program, Script, Workload
+from kernelscope.reports import confirmed as told
 from kernelscope.reports import tables
-from kernelscope.reports.confirmed import verdicts as verdicts_table
 from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.command import label
@@ -91,13 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
     _options_behind(arguments)
     checked(arguments)
     if arguments.verdicts:
-        write(verdicts_table(kept.summary(kept.read(verdicts.read()))), arguments.format)
+        write(told.verdicts(kept.summary(kept.read(verdicts.read()))), arguments.format)
         return 0
     if arguments.path is None:
         raise UsageError("PATH is missing: name a folder that `profile` or `run` wrote, or a script")
     recorded = _recorded(arguments)
     program = program_of(arguments, recorded, Path(arguments.output) if arguments.output else None, _named(arguments))
-    write_confirmed(confirmed(arguments, program, candidates.of_advice(advise(recorded))), arguments.format)
+    _write(confirmed(arguments, program, candidates.of_advice(advise(recorded))), arguments.format)
     return 0
 
 
@@ -149,7 +149,12 @@ def beside(said: dict[str, Any], form: str, write: Callable[[Any, str], None], t
         return
     write(said, form)
     print()
-    write_confirmed(trying(), form)
+    _write(trying(), form)
+
+
+def _write(result: Mapping[str, Any], form: str) -> None:
+    """Write what trials of changes came to (analysis.confirm.result)."""
+    write_result(result, form, told.shown, told.markdown)
 
 
 def _recorded(arguments: argparse.Namespace) -> Path:

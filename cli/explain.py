@@ -17,7 +17,8 @@ from kernelscope.analysis.recordings import archives
 from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, captures_in, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import confirm, sharing, steps_options, warn
-from kernelscope.cli.output import figure_options, write_explanation, write_ranks
+from kernelscope.cli.comparisons import write_explanation
+from kernelscope.cli.output import figure_options, write_result
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
@@ -91,10 +92,12 @@ def _explain_jobs(jobs: list[list[Path]], arguments: argparse.Namespace) -> int:
     """Say how two jobs differ."""
     from kernelscope.analysis.ranks.compared import compared  # as above, for what few use
     from kernelscope.analysis.ranks.job import job
+    from kernelscope.reports import ranks_compared
 
     if arguments.report or arguments.figures or arguments.confirm or arguments.format == "csv":
         raise UsageError("of two jobs there are tables only: --format table, markdown or json")
-    write_ranks(sharing.shareable(compared(*map(job, jobs)), arguments.full_paths), arguments.format)
+    result = sharing.shareable(compared(*map(job, jobs)), arguments.full_paths)
+    write_result(result, arguments.format, ranks_compared.shown, ranks_compared.markdown)
     return 0
 
 

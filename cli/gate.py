@@ -11,8 +11,8 @@ from typing import Any
 from kernelscope.analysis.comparisons import gate
 from kernelscope.analysis.recordings import archives
 from kernelscope.cli import sharing
+from kernelscope.cli.comparisons import write_explanation
 from kernelscope.cli.explain import explained
-from kernelscope.cli.output import write_explanation
 from kernelscope.reports import gate as words
 from kernelscope.reports.text import printable
 from kernelscope.tracer.outside.errors import InputError

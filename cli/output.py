@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 
 from kernelscope.cli import outlets
-from kernelscope.reports import advice, comparison_tables, confirmed, hang, pipeline, ranks, ranks_compared, tables, terminal
+from kernelscope.reports import breakdown_terminal, tables
+from kernelscope.reports.breakdown_grid import TALL
 from kernelscope.reports.renderers import RENDERERS, to_csv
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
@@ -21,7 +22,6 @@ from kernelscope.tracer.outside.errors import InputError
 
 _ELSEWHERE = 120  # columns of what is written into a file or pipe
 FORMATS = tuple(RENDERERS)
-_OF_JOBS = {"ranks": ranks, "ranks-compared": ranks_compared, "hang": hang, "pipeline": pipeline}  # by the result's schema
 FOR_READING = ("table", "markdown")  # the others are data for programs
 
 Rows = Sequence[Mapping[str, Any]]
@@ -72,7 +72,7 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
         read = form in FOR_READING
         print(f"{first}\n" if read else f"kernelscope: {first}", file=sys.stdout if read else sys.stderr)
     if form == "table":
-        _print(terminal.breakdown(result, rows or terminal.TALL))
+        _print(breakdown_terminal.breakdown(result, rows or TALL))
         return
 
     if form == "csv":
@@ -83,51 +83,16 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
 
 def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> None:
     """Write what an imported capture holds (import.json and its breakdowns) to stdout, for reading."""
-    _print(terminal.capture(record, breakdowns))
+    _print(breakdown_terminal.capture(record, breakdowns))
 
 
-def write_comparison(result: Mapping[str, Any], form: str) -> None:
-    """Write a comparison to stdout in one of FORMATS; CSV is its table of layers."""
+def write_result(result: Mapping[str, Any], form: str, shown: Callable[[Any], Any], markdown: Callable[[Any], str]) -> None:
+    """Write a result to stdout as a table, as Markdown or as JSON. shown, markdown: return it for a terminal and as Markdown."""
     whole = dict(result)
     if form == "table":
-        _print(terminal.comparison(whole))
-    elif form == "csv":
-        sys.stdout.write(comparison_tables.comparison_csv(whole))
+        _print(shown(whole))
     else:
-        sys.stdout.write(tables.to_json(whole) if form == "json" else comparison_tables.comparison_markdown(whole))
-
-
-def write_explanation(result: Mapping[str, Any], form: str) -> None:
-    """Write an explanation (the result of analysis.explain) to stdout: as a table, as Markdown or as JSON."""
-    if form == "table":
-        _print(terminal.explained(result))
-    else:
-        sys.stdout.write(tables.to_json(result) if form == "json" else comparison_tables.explanation_markdown(result))
-
-
-def write_advice(result: Mapping[str, Any], form: str) -> None:
-    """Write advice (the result of analysis.advise) to stdout: as a table, as Markdown or as JSON."""
-    if form == "table":
-        _print(advice.AdviceText(result))
-    else:
-        sys.stdout.write(tables.to_json(dict(result)) if form == "json" else advice.markdown(result))
-
-
-def write_confirmed(result: Mapping[str, Any], form: str) -> None:
-    """Write what trials of changes came to (analysis.confirm.result) to stdout: as a table, as Markdown or as JSON."""
-    if form == "table":
-        _print(confirmed.shown(result))
-    else:
-        sys.stdout.write(tables.to_json(dict(result)) if form == "json" else confirmed.markdown(result))
-
-
-def write_ranks(result: Mapping[str, Any], form: str) -> None:
-    """Write what is told of a job of several ranks (analysis.ranks) to stdout: as a table, as Markdown or as JSON."""
-    told: Any = _OF_JOBS[str(result["schema"]).split("/")[1]]
-    if form == "table":
-        _print(told.shown(result))
-    else:
-        sys.stdout.write(tables.to_json(dict(result)) if form == "json" else told.markdown(result))
+        sys.stdout.write(tables.to_json(whole) if form == "json" else markdown(whole))
 
 
 def target_file(text: str, force: bool) -> Path:

@@ -14,11 +14,15 @@ from kernelscope.analysis.ranks.pipeline import is_recording, pipeline
 from kernelscope.analysis.recordings.kinds import Kind, captures_in, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import sharing
-from kernelscope.cli.output import write_page, write_ranks
+from kernelscope.cli.output import write_page, write_result
+from kernelscope.reports import hang as hang_text
+from kernelscope.reports import pipeline as pipeline_text
+from kernelscope.reports import ranks as ranks_text
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
 _RECORDED = (Kind.RUN, Kind.IMPORT)
 FORMATS = ("table", "markdown", "json")
+_TEXTS: dict[str, Any] = {"ranks": ranks_text, "hang": hang_text, "pipeline": pipeline_text}  # by the result's schema
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--output is for captures; of dumps and of recordings of a pipeline the tables are all there is")
     told = other or job(files, arguments.workers, summaries, arguments.scheduler, page is not None)
     said = sharing.shareable(told, arguments.full_paths)
-    write_ranks({key: part for key, part in said.items() if key != "timeline"}, arguments.format)
+    text = _TEXTS[str(said["schema"]).split("/")[1]]
+    write_result({key: part for key, part in said.items() if key != "timeline"}, arguments.format, text.shown, text.markdown)
     if page:
         from kernelscope.reports import ranks_page  # matplotlib takes half a second: only where a page is asked for
 

@@ -24,7 +24,7 @@ from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.imported import Imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.cli import named, output, sharing, warn
+from kernelscope.cli import comparisons, named, output, sharing, warn
 from kernelscope.cli.breakdown import recording_cost
 from kernelscope.cli.output import FORMATS, figure_options
 from kernelscope.reports.captures import first
@@ -117,7 +117,7 @@ def _reported(arguments: argparse.Namespace) -> Path | None:
         if target is not None:
             pages().comparison(result, paths[0], target, arguments.full_paths)
         if form:
-            output.write_comparison(result, form)
+            comparisons.write_comparison(result, form)
         return target
     _of_runs(paths, target, form, arguments.full_paths)
     return target
@@ -148,7 +148,7 @@ def _of_runs(paths: Sequence[Path], target: Path | None, form: str | None, full_
         if target is not None:
             pages().runs(result, runs, target, full_paths)
         if form:
-            output.write_comparison(result, form)
+            comparisons.write_comparison(result, form)
         return
     by_layer = breakdown(runs[0].trace(), "layer")
     first = recording_cost(runs[0], by_layer)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelscope.analysis.comparisons.comparison import RESULTS, SCHEMA
+from kernelscope.analysis.comparisons.comparison import RESULTS, SCHEMA, compare
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
@@ -31,6 +31,11 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     outdated = result.get("results") != RESULTS and paths[0].is_dir()
     there = all((paths[0] / str(name)).is_dir() for name in result.get("frameworks") or [""])
     return None if outdated and there else result
+
+
+def comparison(folder: Path) -> dict[str, Any]:
+    """Return the comparison of a folder that `compare` wrote, made again from its runs where an earlier version wrote it."""
+    return recorded_comparison([folder]) or compare(*runs([folder]))
 
 
 def runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:

@@ -96,7 +96,7 @@ class Comparison:
 
     def __init__(self, folder: Path, handling: Handling):
         self._folder, self._handling = folder, handling
-        self._result = handling.plain(opening.recorded_comparison([folder]) or {})
+        self._result = handling.plain(opening.comparison(folder))
 
     def facts(self) -> dict[str, Any]:
         """See Source."""

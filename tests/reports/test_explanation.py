@@ -14,7 +14,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kernelscope.reports import comparison_tables, explanation, explanation_lines, figures, html, terminal, units
+from kernelscope.reports import comparison_tables, comparison_terminal, explanation, explanation_lines, figures, html, units
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 SIGNED = r"[+-]?[\d,]+(?:\.\d+)?"
@@ -93,7 +93,7 @@ def case(request, explained, hostile_explained):
 def test_sentences_are_whole_and_lines_fit(case, width, hostile_explained):
     result = case
     stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None).print(terminal.explained(result))
+    Console(file=stream, width=width, color_system=None).print(comparison_terminal.explained(result))
     page = stream.getvalue()
     lines = page.rstrip("\n").split("\n")
     assert max(map(cell_len, lines)) <= width
@@ -221,7 +221,7 @@ def test_settings_fill_lines_that_are_left(explained):
 def test_colours_only_on_a_terminal(explained, monkeypatch):
     def drawn(**options):
         stream = io.StringIO()
-        Console(file=stream, width=100, **options).print(terminal.explained(explained))
+        Console(file=stream, width=100, **options).print(comparison_terminal.explained(explained))
         return stream.getvalue()
 
     assert "\x1b[" not in drawn()
@@ -334,7 +334,7 @@ def test_a_comparison_shows_the_slowest_in_full_and_the_others_in_a_line(explain
     other = {**copy.deepcopy(explained), "b": {**explained["b"], "name": "mxnet"}}
     result["explanations"] = [explained, other]
     stream = io.StringIO()
-    Console(file=stream, width=120, color_system=None).print(terminal.comparison(result))
+    Console(file=stream, width=120, color_system=None).print(comparison_terminal.comparison(result))
     page = stream.getvalue()
     assert "Why: cntk against tensorflow" in page
     assert "  mxnet against tensorflow: +5.70 ms per step; largest cause: cntk computes tanh in its own loop" in page

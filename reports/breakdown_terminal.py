@@ -1,0 +1,143 @@
+"""Breakdowns and captures for the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kernelscope.analysis.accounting import host_rows
+from kernelscope.reports import (
+    breakdown_grid,
+    breakdown_words,
+    captures,
+    terminal,
+    units,
+)
+from kernelscope.reports.breakdown_grid import TALL as TALL
+from kernelscope.reports.content import Row
+from kernelscope.reports.text import printable
+
+_WIDE = 110  # columns of the terminal from which on statistics of single executions have room
+_WHOLE = 400  # characters of a kernel's name where its short one is not its alone
+
+_OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle", "profiled_ns": "with calls"}
+
+
+def breakdown(result: Mapping[str, Any], rows: int = TALL) -> RenderableType:
+    """Return a breakdown (Breakdown.as_dict) as a table; of more than `rows` rows those with least time become one."""
+    return terminal.Sections(lambda width: _breakdown(result, rows, width))
+
+
+def capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return what an imported capture holds: import.json and the envelopes of its breakdowns."""
+    return terminal.Sections(lambda width: _capture(record, breakdowns, width))
+
+
+def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], width: int) -> Iterator[RenderableType]:
+    yield Text(printable(captures.headline(record, breakdowns), None), style="bold")
+    known = terminal.grid(show_header=False)
+    known.add_column(style="dim", no_wrap=True)
+    known.add_column(overflow="fold")
+    for name, value in captures.facts(record, breakdowns):
+        known.add_row(name, Text(printable(value, None)))
+    yield known
+    warnings = [("Warnings", [("", line) for line in captures.warnings(record)])] if captures.warnings(record) else []
+    for title, lines in [*warnings, *captures.findings(record)]:
+        yield terminal.heading(title)
+        for name, line in lines:
+            yield terminal.bullet(name, line) if name else Padding(Text(printable(line, None)), (0, 0, 0, 2))
+    table = captures.longest_first(breakdowns)
+    if table is not None:
+        yield terminal.heading(captures.title(table))
+        yield breakdown_grid.drawn(table, captures.ROWS, width)
+    if record.get("samples"):
+        yield terminal.heading("Samples by device and metric")
+        yield _samples(record["samples"])
+
+
+def _samples(rows: Sequence[Row]) -> Table:
+    table = terminal.grid()
+    for name in ("device", "metric", "count", "mean", "min", "max"):
+        table.add_column(name, justify="left" if name in ("device", "metric") else "right", overflow="fold")
+    for row in rows[:TALL]:
+        numbers = (f"{row[name]:,.6g}" if units.known(row[name]) else units.UNKNOWN for name in ("count", "mean", "min", "max"))
+        table.add_row(Text(breakdown_grid.value(row, "device")), Text(breakdown_grid.value(row, "metric")), *numbers)
+    if len(rows) > TALL:
+        table.add_row(f"({len(rows) - TALL} more)")
+    return table
+
+
+def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[RenderableType]:
+    title, *beside = breakdown_grid.heading(result)
+    yield Text(title, style="bold")
+    yield from (Text(line, style="dim") for line in beside)
+    first, beneath = breakdown_grid.keys(result)
+    if path := breakdown_grid.shared_path(result, most):
+        yield Text(f"names of layers are below {printable(path)}", style="dim")
+    if result["by"] == "step":
+        yield breakdown_grid.of_steps(result, most, width)
+    elif beneath:
+        yield _listed(result, most, first, beneath, width)
+    else:
+        yield breakdown_grid.drawn(result, most, width)
+
+
+def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str], width: int) -> Table:
+    """Return a table for long keys: the numbers, then all that is known of the row, which may take several lines."""
+    unit, decimals = breakdown_grid.unit_of(result)
+    device, host = host_rows.apart(result["by"], result["rows"])
+    shown, rest = [*device[:most], *host], device[most:]
+    table = terminal.grid(show_footer=True)
+    table.add_column(unit, justify="right", footer=units.in_unit(breakdown_words.whole_ns(result), unit, decimals), no_wrap=True)
+    table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
+    more = {key: name for key, name in _OF_LINES.items() if any(row.get(key) is not None for row in shown)}
+    for heading in more.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("calls", justify="right", no_wrap=True)
+    single = breakdown_words.executions(shown)
+    single = (
+        single if width >= _WIDE else {key: title for key, title in single.items() if key in ("mean_ns", breakdown_words.RATE)}
+    )
+    of_one = units.common_unit([row.get("mean_ns") for row in shown])
+    for place, title in enumerate(single.values()):
+        table.add_column(title if place else f"{title}, {of_one}", justify="right")
+    table.add_column(" ".join(first), footer=breakdown_words.whole(result), overflow="fold")
+    alike = Counter(_names(row, first, beneath) for row in shown)
+    for place, row in enumerate(shown):
+        if rest and place == most:
+            table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
+        named, details = _names(row, first, beneath)
+        if alike[named, details] > 1:  # what tells such rows apart is in the whole names
+            details = (*details, printable(row[first[0]], _WHOLE))
+        name = Text(" ".join(named), style="bold")
+        if details:
+            name.append("\n" + " · ".join(details), style="not bold dim")
+        numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
+        time = units.in_unit(breakdown_words.row_ns(row), unit, decimals)
+        each = [
+            breakdown_words.execution(row, key) if key == breakdown_words.RATE else units.in_unit(row.get(key), of_one, 1)
+            for key in single
+        ]
+        table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), *each, name)
+    if rest and not host:
+        table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
+    return table
+
+
+def _names(row: Row, first: Sequence[str], beneath: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what a row is called, and what more is known of it."""
+    named = tuple(filter(None, (breakdown_grid.named(row, key) for key in first)))
+    said = {row.get(first[0]), *named, "(unattributed)", "none", None}
+    return named, tuple(printable(row[key], 160) for key in beneath if row.get(key) not in said)
+
+
+def _more(rows: Sequence[Row], unit: str, decimals: int, blank: int) -> tuple[str | Text, ...]:
+    """Return the line of rows that are not shown. blank: columns between their share and their name."""
+    time_ns, share = breakdown_grid.sums(rows)
+    return units.in_unit(time_ns, unit, decimals), units.percent(share), *[""] * blank, Text(f"({len(rows)} more)")
