@@ -449,7 +449,8 @@ def passes(result: Result) -> View:
 def breakdown(part: Mapping[str, Any]) -> View:
     """Return a breakdown with its total: name, times, then what more is known of a row, without columns that are empty.
 
-    Of more than MOST rows those with least time become one. A kernel's layer stands beneath its name: a path is no column.
+    Of more than MOST rows those with least time become one. A kernel's layer stands beneath its name, for a path is no column. So
+    does its problem, which tells rows of one name apart.
     """
     by = str(part["by"])
     of_kernels = by in ("kernel", "layer-kernel")
@@ -460,6 +461,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
     every = [key for key in (rows[0] if rows else {}) if key not in numbered and (key, by) != ("method", "kernel")]
     known = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
     beneath = ("layer", "phase") if by == "layer-kernel" else ()
+    problem = ("problem",) if of_kernels else ()
     keys = [key for key in known if key not in beneath]
     single = breakdown_words.executions(rows)
     sums = (
@@ -470,12 +472,12 @@ def breakdown(part: Mapping[str, Any]) -> View:
     twice = of_kernels and bool(single) and timed and not (part.get("window") == "capture" and _overlaps(part["rows"]))
     shown = [*sums] if timed else ["durations", *(title for title in sums if title not in ("time", "durations"))]
     numbers = [ViewColumn(title, True, sums[title], twice and title == "durations") for title in shown]
-    more = [_column(key, of_kernels and key in _ASKED) for key in keys[1:]]
+    more = [_column(key, of_kernels and key in (*_ASKED, "problem", "std_ns")) for key in keys[1:]]
     columns = [*map(ViewColumn, keys[:1]), *numbers, *more]
     longest = max((breakdown_words.row_ns(row) for row in device or host), default=1) or 1
     body = [
         [
-            *(replace(_keyed(row[key], key), note=_joined(row, *beneath) or None) for key in keys[:1]),
+            *(replace(_keyed(row[key], key), note=_joined(row, *beneath, *problem) or None) for key in keys[:1]),
             *_measured(row, longest, single, timed),
             *(_described(row[key], key) for key in keys[1:]),
         ]
@@ -517,7 +519,8 @@ def _overlaps(rows: Sequence[Row]) -> bool:
 
 def _column(key: str, asked: bool) -> ViewColumn:
     """Return the column of a key; times are shown with their unit."""
-    return ViewColumn(key.removesuffix("_ns").replace("profiled", "with calls"), key.endswith("_ns"), asked=asked)
+    title = {"profiled_ns": "with calls", "std_ns": "deviation"}.get(key, key.removesuffix("_ns"))
+    return ViewColumn(title, key.endswith("_ns"), asked=asked)
 
 
 def _described(value: Any, key: str) -> ViewCell:
