@@ -28,7 +28,7 @@ def answer(result: Result) -> str:
     if together:
         names = " and ".join(together["names"])
         make = "make" if len(together["names"]) > 1 else "makes"
-        return f"{begin}; {names} {make} it {_shorter(together, together['step_ns'])}.{content.busy(result)}"
+        return f"{begin}; {names} {make} it {_shorter(together, together['step_ns'])}.{content.busy(result, turns=True)}"
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
         nothing = "nothing that was tried is known to help and leaves results as they are"
@@ -37,8 +37,8 @@ def answer(result: Result) -> str:
             f"{row['name']} makes it {_shorter(row, result['step_ns'])}, with other results ({row['results']}); "
             for row in other[:1]
         )
-        return f"{begin}; {most}{nothing}.{content.busy(result)}"
-    return f"{begin}; {_without_effect(rows, result['step_ns'])}.{content.busy(result)}"
+        return f"{begin}; {most}{nothing}.{content.busy(result, turns=True)}"
+    return f"{begin}; {_without_effect(rows, result['step_ns'])}.{content.busy(result, turns=True)}"
 
 
 def _changes_results(row: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from kernelscope.reports import units
 Result = dict[str, Any]
 Row = dict[str, Any]
 
+_MUCH = 0.25  # of all cores: a program that shares them with others for so long is measured with these
 INSTRUMENTATION = "(profiling overhead)"
 DISTURBED = 0.25  # a traced step that differs more than this from the clean one is pointed out
 _SLOWER = 1.5  # times the other restarts' step: what one takes that met something else on the machine
@@ -129,12 +130,18 @@ def conditions(recorded: str) -> str:
     return "recorded with --steady" if recorded == "steady" else "on the machine as it was"
 
 
-def busy(result: Mapping[str, Any]) -> str:
-    """Return that other processes kept cores busy, where they did: what was measured then is no idle machine's."""
+def busy(result: Mapping[str, Any], turns: bool = False) -> str:
+    """Return that other processes kept cores busy, where they did: what was measured then is no idle machine's.
+
+    turns: programs took turns, so that these were in the way of all of them.
+    """
     known = result.get("busy")
     if not known:
         return ""
-    return f" Other processes kept {known['others']:.1f} of {known['cores']:.0f} cores busy: on an idle machine it may differ."
+    said = f" Other processes kept {known['others']:.1f} of {known['cores']:.0f} cores busy"
+    if not turns and known["others"] > _MUCH * known["cores"]:
+        return f"{said}: neither the times nor what to do is to be relied on; record it again on an idle machine."
+    return f"{said}: on an idle machine it may differ."
 
 
 def batch(result: Mapping[str, Any]) -> str | None:

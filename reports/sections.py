@@ -191,13 +191,15 @@ def side_by_side(result: Result, table: str) -> View:
     longest = content.longest(result, table)
     keys = content.CELLS if table == "cells" else content.KEYS[table]
     found = _fewer(result[table], names)
-    places = list(range(len(found)))
+    # what recording cost stands before the total, always: what is in sight adds up with it
+    overhead = next((row for row in found if row[keys[0]] == content.INSTRUMENTATION), None)
+    places = [place for place, row in enumerate(found) if row is not overhead]
     if len(names) == 1:  # of several sides rows stay in the order of the network, side by side
         places.sort(key=lambda place: -(found[place]["time_ns"].get(names[0]) or 0))
-        found = [found[place] for place in places]
-    rows = [
-        [*(text_cell(row[key]) for key in keys), *(_timed(row, name, unit, decimals, longest) for name in names)] for row in found
-    ]
+
+    def cells(row: Row) -> list[ViewCell]:
+        return [*(text_cell(row[key]) for key in keys), *(_timed(row, name, unit, decimals, longest) for name in names)]
+
     totals = [content.total(result, table, name) for name in names]
     total = [ViewCell("total = clean step"), *[ViewCell("")] * (len(keys) - 1)]
     total += [ViewCell(units.in_unit(time, unit, decimals), time, note="") for time in totals]
@@ -206,14 +208,14 @@ def side_by_side(result: Result, table: str) -> View:
     caption = f"{_CAPTIONS[table]}: {unit} per step"
     if len(names) > 1:
         caption = f"{_CAPTIONS[table]} side by side: {unit} per step, ratio to the fastest framework that has the row"
-    cost = [row["time_ns"].get(names[0]) for row in found if row[keys[0]] == content.INSTRUMENTATION] if len(names) == 1 else []
-    taken = f"; what it cost, {units.signed(-cost[0])}, is taken off in" if cost and cost[0] else "; what it cost is in"
+    cost = overhead["time_ns"].get(names[0]) if overhead and len(names) == 1 else None
+    taken = f"; what it cost, {units.signed(-cost)}, is taken off in" if cost else "; what it cost is in"
     caption += f" (kernels pass{taken} the row {content.INSTRUMENTATION})"
-    # what tracing cost is a group of its own, whatever the key
-    own = [dict.fromkeys(keys, row[keys[0]]) if row[keys[0]] == content.INSTRUMENTATION else row for row in found]
     return View(
-        f"{table}-table", caption, columns, rows, total, anchors=[f"{table}-{place}" for place in places],
-        keys=keys_of(own, keys), groups=keys if len(keys) > 1 else (), start="library" if table == "cells" else "", ratios=True,
+        f"{table}-table", caption, columns, [cells(found[place]) for place in places], total,
+        anchors=[f"{table}-{place}" for place in places], below=cells(overhead) if overhead else [],
+        keys=keys_of([found[place] for place in places], keys), groups=keys if len(keys) > 1 else (),
+        start="library" if table == "cells" else "", ratios=True,
     )  # fmt: skip
 
 
@@ -452,7 +454,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
     Of more than MOST rows those with least time become one. A kernel's layer stands beneath its name, for a path is no column. So
     does its problem, which tells rows of one name apart.
     """
-    by = str(part["by"])
+    part, by = _of_one_step(part), str(part["by"])
     of_kernels = by in ("kernel", "layer-kernel")
     device, host = summed_up(by, part["rows"])
     device, host = (device, host) if device else (host, [])
@@ -507,6 +509,23 @@ def breakdown(part: Mapping[str, Any]) -> View:
         keys=keys_of([*device[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in known]),
         groups=grouping, further=more_rows(device[WRITTEN:]) if len(body) > WRITTEN else [],
     )  # fmt: skip
+
+
+def _of_one_step(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a breakdown whose calls and durations are a step's, as its times are; of steps each one's own time."""
+    steps = part.get("steps") or 1
+    if part["by"] == "step":
+        mean = max(int(part.get("step_ns") or 0), 1)
+        rows = [{**row, "time_ns": row["duration_ns"], "share": row["duration_ns"] / mean} for row in part["rows"]]
+    else:
+        rows = [
+            {**row, "count": _each(row["count"], steps), "duration_ns": round(row["duration_ns"] / steps)} for row in part["rows"]
+        ]
+    return {**part, "rows": rows}
+
+
+def _each(count: int | None, steps: int) -> Number | None:
+    return None if count is None else count // steps if count % steps == 0 else count / steps
 
 
 def _overlaps(rows: Sequence[Row]) -> bool:

@@ -284,6 +284,11 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
     table["time_ns"] = pd.Series(pd.NA, index=table.index, dtype="Int64")
     whole = int(table["duration_ns"].sum())
     table["share"] = table["duration_ns"] / max(whole, 1)
+    if by in KERNELS:
+        mean = table["duration_ns"] / table["count"].where(table["count"] > 0)
+        table["mean_ns"] = mean.round().astype("Float64").astype("Int64")
+        nothing = pd.Series(pd.NA, index=table.index, dtype="Int64")
+        table = table.assign(median_ns=nothing, min_ns=nothing, max_ns=nothing, std_ns=nothing)
     table = table.assign(method=TOTAL_ONLY).sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
     coverage = 1.0
     if by != "range":

@@ -53,7 +53,8 @@ _IDLE = {
 }  # fmt: skip
 _HOST = "waiting for the host"
 _OVERHEAD = "dispatch and Python"
-PARTS = tuple(dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD]))  # what a step's time can be
+_PREPARING = "preparing input"
+PARTS = tuple(dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING]))  # what a step's time can be
 
 
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
@@ -144,7 +145,8 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     rows = subject.rows.assign(cause=subject.rows["cause"].mask(loading, idle_causes.FETCHING))
     for row in rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
         host = _OVERHEAD if subject.on_host else _HOST
-        what = _IDLE.get(row["cause"], host) if row["part"] == IDLE else _BUSY[row["part"]]
+        busy = _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], "")
+        what = _IDLE.get(row["cause"], host) if row["part"] == IDLE else busy
         sums[what] = sums.get(what, 0) + int(row["time_ns"])
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
 

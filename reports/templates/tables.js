@@ -15,7 +15,7 @@
   // how sums are written: as Python wrote the rows (reports/units.py)
   const written = (value, how) => {
     if (how === "duration") return duration(value);
-    if (how === "count") return fixed(value, 0);
+    if (how === "count") return fixed(value, Number.isInteger(value) || value >= 100 ? 0 : 1);
     if (how.startsWith("signed:")) return (value > 0 ? "+" : "") + written(value, how.slice("signed:".length));
     if (how === "share") return `${fixed(value * 100, 1)}%`;
     const [unit, decimals] = how.split(":");

@@ -61,6 +61,23 @@ def test_only_what_a_range_holds(capsys):
     assert "no range has that name" in err
 
 
+def test_a_window_without_a_whole_step_is_looked_at_as_a_whole(capsys):
+    path = corpus("kineto/pytorch__kineto__resnet50_nw0_worker0.1623143089861.pt.trace.json.gz")
+    status, out, err = shown(capsys, path, "--by", "phase", "--window", "0:50", "--format", "json")
+    assert status == 0, err
+    result = json.loads(out)
+    assert result["window"] == "capture", "the steps last 178 ms, and what repeats within one is none"
+    assert 50_000_000 <= result["step_ns"] < 52_000_000
+
+
+def test_totals_tell_what_an_execution_takes_on_average(capsys):
+    path = corpus("nvprof/nanzifan__nvprof-result__cfd_print-gpu-summary.csv")
+    status, out, err = shown(capsys, path, "--by", "kernel", "--format", "json")
+    assert status == 0, err
+    means = {row["kernel"].partition("(")[0]: row["mean_ns"] for row in json.loads(out)["rows"]}
+    assert means["cuda_compute_flux"] == 44_725, "as the file says: 44.725us"
+
+
 @pytest.mark.parametrize("by", ["kernel", "range", "idle"])
 def test_a_window_of_a_capture(capsys, by):
     """From 100 to 200 ms after the first work of the device, kernels by plain SQL; ranges begin and end outside of it."""

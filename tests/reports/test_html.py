@@ -145,6 +145,35 @@ def test_kernels_come_before_what_the_host_did_and_show_what_fits():
     assert "durations" in [column.title for column in whole.columns if not column.asked], "kernels overlap in the capture"
 
 
+def test_calls_and_durations_are_those_of_a_step():
+    row = {**of_kernel("sgemm", 1000), "count": 30, "duration_ns": 14_000}
+    part = {"by": "kernel", "step_ns": 10_000, "coverage": 1.0, "steps": 10, "rows": [row, {**row, "count": 5}]}
+    view = sections.breakdown(part)
+    titles = [column.title for column in view.columns]
+    assert [[row[titles.index(title)].text for title in ("calls", "durations")] for row in view.rows] == [
+        ["3", "1.40 µs"], ["0.5", "1.40 µs"],
+    ]  # fmt: skip
+
+
+def test_a_step_has_its_own_time():
+    rows = [
+        {
+            "step": step,
+            "window": None,
+            "count": 1,
+            "duration_ns": ns,
+            "time_ns": ns // 2,
+            "share": ns / 2 / 3000,
+            "method": "measured",
+        }
+        for step, ns in ((5, 2000), (6, 4000))
+    ]
+    view = sections.breakdown({"by": "step", "step_ns": 3000, "coverage": 1.0, "steps": 2, "rows": rows})
+    titles = [column.title for column in view.columns]
+    shown = {row[0].text: [row[titles.index(title)].text for title in ("time", "share")] for row in view.rows}
+    assert shown == {"5": ["2.00 µs", "66.7%"], "6": ["4.00 µs", "133.3%"]}
+
+
 def test_of_totals_durations_come_first():
     rows = [{**of_kernel("sgemm", None), "share": 1.0}]
     part = {"by": "kernel", "step_ns": None, "window": "totals", "coverage": 1.0, "steps": 0, "rows": rows}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _REMEDIES = {
     "pytorch": "model.to(memory_format=torch.channels_last) and the same for the input",
@@ -13,6 +14,9 @@ _REMEDIES = {
     "": "keep one layout throughout: channels last for tensor cores and oneDNN",
 }
 _NO_CONVOLUTIONS = "fewer transposes and permutations: keep tensors in the order in which the products read them"
+_CONVOLVES = (
+    0.2  # of the time of products and convolutions: a transformer that cuts an image into pieces has one convolution, too
+)
 _ON_HOST = 0.5  # of conversions: libraries for processors lay weights out anew in whatever layout a program chooses
 _CASTS = {
     "pytorch": "make data and parameters of one type at the start; keep weights in the type that autocast uses (or cache them)",
@@ -26,7 +30,7 @@ def conversions(subject: Subject) -> list[Advice]:
         return []  # XLA chooses layouts there, whatever the program says
     rows = subject.kernels(("layout",))
     ns = words.time_of(rows)
-    convolves = bool(subject.kernels()["kind"].astype("string").str.startswith("convolution").fillna(False).any())
+    convolves = words.time_of(subject.kernels(CONVOLUTIONS)) > _CONVOLVES * words.time_of(subject.kernels(MAIN))
     saves, estimate = ns, "all of it, where one layout is kept"
     if subject.on_host:
         saves, estimate = round(_ON_HOST * ns), "half of it: libraries for processors lay weights out anew in any layout"

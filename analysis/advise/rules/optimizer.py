@@ -22,7 +22,7 @@ _STEP = r"^Optimizer\.step#(\w+)\.step$"  # the range that PyTorch's optimizers 
 _FUSABLE = ("Adagrad", "Adam", "AdamW", "SGD")
 
 _REMEDIES = {
-    "pytorch": "fused=True (or foreach=True) of torch.optim's optimizers, or Apex's; zero_grad(set_to_none=True)",
+    "pytorch": "fused=True (or foreach=True) of torch.optim's optimizers",
     "tensorflow": "apply gradients inside tf.function, with the optimizer's jit_compile=True",
     "tensorflow 1": "XLA fuses the update's operators (global_jit_level in tf.ConfigProto)",
     "mxnet": "gluon.Trainer with an optimizer that aggregates (MXNET_OPTIMIZER_AGGREGATION_SIZE)",
@@ -93,7 +93,7 @@ def _of_class(subject: Subject) -> dict[str, str]:
         return {}
     name = found.pop()
     option = "fused=True (or foreach=True)" if name in _FUSABLE else "foreach=True"
-    return {"pytorch": f"torch.optim.{name}(..., {option}), where it is PyTorch's own; zero_grad(set_to_none=True)"}
+    return {"pytorch": f"torch.optim.{name}(..., {option}), where it is PyTorch's own"}
 
 
 RULES: tuple[Rule, ...] = (many_kernels, zeroed)

@@ -15,7 +15,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps import calls, inputs, markers, period, ranges
 from kernelscope.analysis.attribution.steps.model import DetectedSteps, StreamWork, work_of
 from kernelscope.analysis.attribution.steps.request import Request, parse
-from kernelscope.analysis.attribution.steps.window import first_work, windowed
+from kernelscope.analysis.attribution.steps.window import CUT, first_work, windowed
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
@@ -41,7 +41,7 @@ def candidates(trace: Trace, request: Request | None = None) -> list[DetectedSte
     """
     request = request or Request()
     work = work_of(trace, request.device)
-    if request.method == "whole":
+    if request.method == "whole" or (request.method is None and trace.info.get(CUT)):
         return []
     marked = markers.find(trace)
     if request.method is None:

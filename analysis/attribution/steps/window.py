@@ -14,6 +14,8 @@ from kernelscope.analysis.attribution.steps.request import Request
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
+CUT = "window without a whole step"
+
 
 def first_work(trace: Trace) -> int | None:
     """Return when a device of the capture first did anything: where windows are counted from. None where none did."""
@@ -23,7 +25,10 @@ def first_work(trace: Trace) -> int | None:
 
 
 def windowed(trace: Trace, request: Request | None) -> Trace:
-    """Return the trace with the device work of the request's window only, and what the host did to launch it."""
+    """Return the trace with the device work of the request's window only, and what the host did to launch it.
+
+    Where none of the steps that the profiler marks lies in it whole, the window is looked at as a whole: info has CUT.
+    """
     if request is None or request.window is None:
         return trace
     zero = first_work(trace)
@@ -64,7 +69,8 @@ def _launched(trace: Trace, device: dict[str, pd.DataFrame], kernels: npt.NDArra
     tables: dict[str, Any] = {
         name: table.reset_index(drop=True) for name, table in {**device, **host, "metrics": metrics}.items()
     }
-    return replace(trace, steps=steps, **tables)
+    info = {**trace.info, CUT: True} if len(trace.steps) and steps.empty else trace.info
+    return replace(trace, steps=steps, info=info, **tables)
 
 
 def _last_work(trace: Trace) -> int:

@@ -178,3 +178,9 @@ def test_all_of_loading_is_waiting_for_input():
     """Whatever the host is in meanwhile, an operator or a range."""
     made = subject((IDLE, OPERATOR, "aten::select", "data", 3.0), (IDLE, FETCHING, None, "data", 2.0), KERNEL)
     assert {part["what"]: part["ns"] for part in parts(made)} == {"waiting for input": 5 * MS, "computing": 4 * MS}
+
+
+def test_what_loading_computes_is_no_computing_of_the_model():
+    made = subject((COMPUTE, None, "aten::avg_pool2d", "data", 3.0), (IDLE, FETCHING, None, "data", 2.0), KERNEL)
+    times = {"preparing input": 3 * MS, "waiting for input": 2 * MS, "computing": 4 * MS}
+    assert {part["what"]: part["ns"] for part in parts(made)} == times
