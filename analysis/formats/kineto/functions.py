@@ -6,7 +6,9 @@ began, it is the one that ran then. Which line of a function runs is not told. B
 their time is that of the function around them.
 
 A user looks for his own code, and most time passes in what it calls. So an instant belongs to the innermost function of the
-program; where none is open, to that of a library; else to the innermost one of all, which is PyTorch's or Python's.
+program; where none is open, to that of a library; else to the innermost one of all, which is PyTorch's or Python's. A function of
+the program that has nearly all of the time says nothing, as one that calls a library's pipeline: what it calls of libraries comes
+before it then.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _MADE = re.compile(r"[/\\]torchinductor_|[/\\]\.?triton[/\\]cache[/\\]")
 _ROOT = re.compile(r"[/\\]|\.py$")
 
 # Whose a function is, from the last that a user looks for to the first
-_FRAMEWORK, _LIBRARY, _PROGRAM = range(3)
+_FRAMEWORK, _AROUND, _LIBRARY, _PROGRAM = range(4)
+_ALL = 0.9  # of the time: a function that has as much is around all that is done
 _FRAMEWORKS = sys.stdlib_module_names | {"functorch", "torch", "torch_npu", "torch_xla", "torchgen", "triton", "triton_kernels"}
 # Where a file is installed is mostly not told. What is in no list counts as the program's; names that a program's own folders
 # have too, such as datasets, are in none.
@@ -111,7 +114,12 @@ def _pieces(rows: pd.DataFrame, thread: int) -> pd.DataFrame:
     if not known.any():
         return conform("host_lines", pd.DataFrame())
     at, start, end = at[known], rows["start_ns"].to_numpy()[known], (rows["start_ns"] + rows["duration_ns"]).to_numpy()[known]
-    row, begun, over = _innermost(np.array([place.owner for place in places], dtype=np.int64)[at], start, end)
+    owners = np.array([place.owner for place in places], dtype=np.int64)
+    row, begun, over = _innermost(owners[at], start, end)
+    if _all_in_one(at[row], begun, over, owners):  # so those that call it are around all, too
+        around = at[(end - start > _ALL * (over - begun).sum()) & (owners[at] == _PROGRAM)]
+        owners[around] = _AROUND
+        row, begun, over = _innermost(owners[at], start, end)
     place, begun, over = _joined(at[row], begun, over)
     columns = {
         name: pd.Categorical.from_codes(*_coded([getattr(one, name) for one in places], place)) for name in ("file", "function")
@@ -119,6 +127,13 @@ def _pieces(rows: pd.DataFrame, thread: int) -> pd.DataFrame:
     line = np.array([one.line for one in places], dtype=np.int64)[place]
     table = pd.DataFrame({**columns, "line": line, "start_ns": begun, "end_ns": over})
     return conform("host_lines", table.assign(thread=thread))
+
+
+def _all_in_one(place: Int, start: Int, end: Int, owners: Int) -> bool:
+    """Return whether a single function of the program has nearly all of the time."""
+    times = np.bincount(place, weights=(end - start).astype(float), minlength=len(owners))
+    longest = int(times.argmax())
+    return bool(owners[longest] == _PROGRAM and times[longest] > _ALL * times.sum())
 
 
 def _places(names: pd.Series) -> tuple[list[_Place], Int]:
@@ -136,7 +151,7 @@ def _innermost(owner: Int, start: Int, end: Int) -> tuple[Int, Int, Int]:
     """
     free = start.min(keepdims=True), end.max(keepdims=True)
     found = []
-    for wanted in (_PROGRAM, _LIBRARY, _FRAMEWORK):
+    for wanted in (_PROGRAM, _LIBRARY, _AROUND, _FRAMEWORK):
         rows = np.flatnonzero((owner == wanted) & intervals.reaching(start, end, *free))
         row, begun, over = intervals.leaves(np.zeros(len(rows), dtype=np.int64), start[rows], end[rows])
         index, _, begun, over = intervals.split_at(begun, over, *free)

@@ -210,6 +210,46 @@ def test_without_the_programs_functions_a_librarys_count_and_then_all(tmp_path):
     ]  # fmt: skip
 
 
+def test_one_function_around_all_gives_way_to_what_it_calls_of_libraries(tmp_path):
+    around = [
+        event("ProfilerStep#3", "user_annotation", 0, 100),
+        function("bench/main.py(80): <module>", 0, 100),
+        function("bench/model.py(40): run", 2, 96),
+        function("transformers/pipelines/base.py(7): __call__", 10, 80),
+        function("transformers/image_transforms.py(390): normalize", 20, 30),
+        function("torch/functional.py(1): einsum", 25, 5),
+    ]
+    assert pieces(read(tmp_path, *around)) == [
+        (0, 2_000, "bench/main.py", "<module>", 80), (2_000, 10_000, "bench/model.py", "run", 40),
+        (10_000, 20_000, "transformers/pipelines/base.py", "__call__", 7),
+        (20_000, 50_000, "transformers/image_transforms.py", "normalize", 390),
+        (50_000, 90_000, "transformers/pipelines/base.py", "__call__", 7), (90_000, 98_000, "bench/model.py", "run", 40),
+        (98_000, 100_000, "bench/main.py", "<module>", 80),
+    ]  # fmt: skip
+    several = read(tmp_path, *around, function("bench/data.py(3): load", 60, 20))
+    places = {(file, function) for _, _, file, function, _ in pieces(several)}
+    assert places == {("bench/main.py", "<module>"), ("bench/model.py", "run"), ("bench/data.py", "load")}
+
+
+def test_a_pipeline_of_a_library_is_told_by_what_takes_long_in_it():
+    """A function of the program that calls the pipeline is open for the whole step: it would be the only line."""
+    path = corpus("kineto/AMD-AGI__TraceLens__h100_timesformer.json.gz")
+    with gzip.open(path, "rt") as file:
+        events = json.load(file, parse_float=Decimal)["traceEvents"]
+    functions = [one for one in events if one.get("cat") == "python_function"]
+    lines = ka.read(path).host_lines
+    for name in (
+        "transformers/image_transforms.py(390): normalize",
+        "transformers/pipelines/video_classification.py(174): read_video_pyav",
+    ):
+        function = name.rpartition(" ")[2]
+        mine = lines[
+            (lines["function"] == function).to_numpy(bool) & lines["file"].astype("string").str.startswith("transformers")
+        ]
+        lasted = sum(one["dur"] for one in functions if one["name"].endswith(name)) / 1000
+        assert 0.85 * float(lasted) < int((mine["end_ns"] - mine["start_ns"]).sum()) / 1e6 <= float(lasted)
+
+
 def test_without_steps_the_thread_that_is_in_functions_for_longest(tmp_path):
     """Backward's thread runs more operators than the loop's, and is in functions for checkpoints."""
     backward = [event("aten::mm", "cpu_op", 50 + number, 1, tid=2) for number in range(9)]
