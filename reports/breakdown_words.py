@@ -101,12 +101,15 @@ def three_numbers(breakdown: Mapping[str, Any]) -> str:
     if totals.keys() >= {"kernel_sum_ns", "kernel_busy_ns"} and totals["kernel_sum_ns"] > _OVERLAP * totals["kernel_busy_ns"]:
         named["kernel_busy_ns"] += " (several at once share the time)"
     text = " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
-    return text + _marked(totals)
+    return text + _marked(totals, bool(breakdown.get("inside")))
 
 
-def _marked(totals: Mapping[str, float]) -> str:
+def _marked(totals: Mapping[str, float], of_range: bool) -> str:
     """Return how long steps last on the host, where the device, on which they are counted, takes another time for them."""
     wall, marked = totals.get("wall_ns"), totals.get("marked_ns")
     if not wall or marked is None or abs(wall - marked) < _APART * wall:
         return ""
-    return f" on the device, {units.duration(marked)} between the steps' marks on the host"
+    on_host = (
+        f"the range is open for {units.duration(marked)}" if of_range else f"{units.duration(marked)} between the steps' marks"
+    )
+    return f" on the device, {on_host} on the host"

@@ -31,17 +31,18 @@ def step_at(times: pd.Series, steps: pd.DataFrame) -> pd.Series:
     return _numbers(position, ordered).set_axis(times.index)
 
 
-def assign(trace: Trace, on_device: bool = False, marked: bool = True) -> None:
+def assign(trace: Trace, on_device: bool = False, marked: bool = True, ranges: bool = False) -> None:
     """Fill `step` of all device work, and device_start_ns and device_end_ns of the steps, in place.
 
     The latter two are null where no device works behind the host: a step then lasts as long on the device as on the host.
     on_device: the steps' times are the device's own: work belongs to the step in which it starts. marked: a step is what lies
-    between its marks; else they stand anywhere in what repeats, and a step is from its first work to the next one's.
+    between its marks; else they stand anywhere in what repeats, and a step is from its first work to the next one's. ranges: they
+    are ranges of a name, of which each ends with its own work, or where it is closed.
     """
     steps = trace.steps.sort_values("start_ns")
     result = _StepWork.of(trace, steps, on_device)
     apart = trace.info.get("recorder") == PROFILE  # the tracer writes between two steps
-    bounds_and_firsts = None if on_device else _bounds(result, steps, marked, apart)
+    bounds_and_firsts = None if on_device else _bounds(result, steps, marked, apart, ranges)
     edges = bounds_and_firsts[:2] if bounds_and_firsts else None
     if bounds_and_firsts is not None:
         _place_unlaunched(result, *bounds_and_firsts)
@@ -179,7 +180,7 @@ def _place_unlaunched(work: _StepWork, begun: Int, over: Int, first: Int) -> Non
 # --- from when to when ----------------------------------------------------------------------------------------------------------
 
 
-def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool, apart: bool) -> tuple[Int, Int, Int] | None:
+def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool, apart: bool, ranges: bool) -> tuple[Int, Int, Int] | None:
     """Return when each step starts and ends on the devices, and when its own work does; None where nothing was launched on one.
 
     A step starts when the host's does or, where the device still works on what was launched before, when it is done with that.
@@ -187,7 +188,8 @@ def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool, apart: bool) -> 
     on until then. So all together last as long as their marks say. It is done with earlier work, too, where that was launched
     right before it, as by a warm-up step, and where the device is behind by half a step and more, at the end as well.
 
-    apart: what lies between two steps of the host is our own writing: a device that waits meanwhile waits in none.
+    apart: what lies between two steps of the host is our own writing: a device that waits meanwhile waits in none. ranges: these
+    are no steps of a loop, but ranges within one, and what comes after their work and behind their end is not theirs.
     """
     launched = work.launched
     mine = launched & (work.position >= 0)
@@ -213,6 +215,8 @@ def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool, apart: bool) -> 
     alone = _run_end(work, launched, end, np.maximum(own, last), usual, marked)
     next_one = np.minimum(following, np.maximum(end, last)) if apart else following
     over = np.where(joined, next_one, np.minimum(alone, following))
+    if ranges:
+        over = np.minimum(np.maximum(end, last), following)
     return begun, np.maximum(over, begun), first
 
 

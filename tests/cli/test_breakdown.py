@@ -1,5 +1,6 @@
 """The command `breakdown`: which rows, columns and times are shown."""
 
+import gzip
 import json
 import sqlite3
 
@@ -59,6 +60,31 @@ def test_only_what_a_range_holds(capsys):
     status, _, err = shown(capsys, path, "--range", "no such range")
     assert status == 3
     assert "no range has that name" in err
+
+
+def test_a_range_ends_with_its_own_work_on_the_device(capsys):
+    """Of each time that the optimizer steps: from the first kernel that it launched to the last, or until the range is closed."""
+    path = corpus("kineto/pytorch__kineto__resnet50_nw0_worker0.1623143089861.pt.trace.json.gz")
+    with gzip.open(path, "rt") as file:
+        events = json.load(file)["traceEvents"]
+    ends = {one["args"]["correlation"]: (one["ts"], one["ts"] + one["dur"]) for one in events if one.get("cat") == "Kernel"}
+    launches = [one for one in events if one.get("cat") == "Runtime" and one["args"].get("correlation") in ends]
+    lasted = []
+    for one in events:
+        if str(one.get("name")).startswith("Optimizer.step") and one.get("ph") == "X":
+            over = one["ts"] + one["dur"]
+            mine = [
+                ends[call["args"]["correlation"]]
+                for call in launches
+                if call["tid"] == one["tid"] and one["ts"] <= call["ts"] <= over
+            ]
+            lasted.append(max(over, *(end for _, end in mine)) - min(start for start, _ in mine))
+    status, out, err = shown(capsys, path, "--by", "phase", "--range", "Optimizer.step*", "--format", "json")
+    assert status == 0, err
+    result = json.loads(out)
+    assert result["steps"] == len(lasted) == 6
+    assert result["step_ns"] == pytest.approx(1000 * sum(lasted) / 6, rel=1e-4)
+    assert {row["phase"] for row in result["rows"] if row["time_ns"]} <= {"optimizer", "(no phase known)", None}
 
 
 def test_a_window_without_a_whole_step_is_looked_at_as_a_whole(capsys):

@@ -170,7 +170,8 @@ def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
     if steps is None:
         device_steps.assign(result)
     else:
-        device_steps.assign(result, on_device=steps.on_device, marked=steps.method == "profiler")
+        of_range = steps.method == "inside"
+        device_steps.assign(result, on_device=steps.on_device, marked=steps.method == "profiler", ranges=of_range)
     if steps is not None and steps.method == "inside":
         result.info = {**trace.info, "inside": steps.source}
     if steps is not None and steps.only is not None:  # after: when a step ends on the device depends on the next one
