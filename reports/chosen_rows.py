@@ -65,7 +65,10 @@ def chosen(
     if left and not result.get("inclusive"):
         apart = [row for row in left if row.get("phase") == OUTSIDE_OF_STEPS]
         inside = _without(left, apart)
-        kept += [_others(some, list(every[0]), what) for some, what in ((inside, ""), (apart, f", {OUTSIDE_OF_STEPS}")) if some]
+        matching = set(map(id, every)) if wanted else set()
+        more = [row for row in inside if id(row) in matching]
+        parts = ((more, " of these"), (_without(inside, more), ""), (apart, f", {OUTSIDE_OF_STEPS}"))
+        kept += [_others(some, list(every[0]), what) for some, what in parts if some]
     return {**result, "rows": kept}
 
 

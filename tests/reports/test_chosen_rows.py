@@ -19,6 +19,12 @@ def test_what_a_filter_leaves_out_is_one_row():
     assert sum(row["count"] for row in rows) == 12
 
 
+def test_of_rows_that_match_those_that_are_not_shown_are_a_row_of_their_own():
+    rows = chosen(RESULT, ["layer=conv*"], most=1)["rows"]
+    assert [row["layer"] for row in rows] == ["conv1", "(1 other of these)", "(1 other)"]
+    assert sum(row["time_ns"] for row in rows) == 100
+
+
 def test_the_order_and_the_number_of_rows():
     rows = chosen(RESULT, sort="count", most=1)["rows"]
     assert [row["layer"] for row in rows] == ["head", "(2 others)"]
@@ -65,7 +71,7 @@ def test_rows_that_agree_are_added_up():
     assert (idle["kernel"], idle["time_ns"], idle["mean_ns"]) == ("(idle)", 30, None)
     layers = chosen({"by": "kernel", "rows": rows}, ["kernel=gemm"], most=1, group=["layer"])
     assert layers["by"] == "layer"
-    assert [(row["layer"], row["time_ns"]) for row in layers["rows"]] == [("b", 45), ("(2 others)", 55)]
+    assert [(row["layer"], row["time_ns"]) for row in layers["rows"]] == [("b", 45), ("(1 other of these)", 25), ("(1 other)", 30)]
     outside = [{**row, "phase": "outside of steps" if row["layer"] == "b" else "forward"} for row in rows]
     kept = chosen({"by": "kernel", "rows": outside}, group=["kernel"])["rows"]
     assert [(row["kernel"], row["count"]) for row in kept] == [("(idle)", 1), ("gemm", 3), ("(1 other, outside of steps)", 1)], (
