@@ -518,14 +518,12 @@ def _of_one_step(part: Mapping[str, Any]) -> Mapping[str, Any]:
         mean = max(int(part.get("step_ns") or 0), 1)
         rows = [{**row, "time_ns": row["duration_ns"], "share": row["duration_ns"] / mean} for row in part["rows"]]
     else:
-        rows = [
-            {**row, "count": _each(row["count"], steps), "duration_ns": round(row["duration_ns"] / steps)} for row in part["rows"]
-        ]
+        rows = [{**row, **{name: _each(row[name], steps) for name in ("count", "duration_ns")}} for row in part["rows"]]
     return {**part, "rows": rows}
 
 
-def _each(count: int | None, steps: int) -> Number | None:
-    return None if count is None else count // steps if count % steps == 0 else count / steps
+def _each(sum_of_all: int | None, steps: int) -> Number | None:
+    return None if sum_of_all is None else sum_of_all // steps if sum_of_all % steps == 0 else sum_of_all / steps
 
 
 def _overlaps(rows: Sequence[Row]) -> bool:
