@@ -67,30 +67,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what was recorded, write the report, print it where asked for."""
-    if arguments.perfetto and not _is_one_page(arguments):
-        raise UsageError("--perfetto: is of the page of one capture, run or comparison; `kernelscope export` writes others")
     target = _reported(arguments)
     if arguments.perfetto and target is not None:
         _beside_page(arguments.paths[0], target, arguments.full_paths)
     return 0
 
 
-def _is_one_page(arguments: argparse.Namespace) -> bool:
-    """Return whether a page is written, and is of one recording."""
+def _check_perfetto(arguments: argparse.Namespace, kinds: Sequence[Kind]) -> None:
+    """Raise UsageError where --perfetto has no page to stand beside, or one of several recordings."""
     printed_only = arguments.output is None and (arguments.format is not None or arguments.figures is not None)
-    return len(arguments.paths) == 1 and not printed_only and kind_of(archives.folder(Path(arguments.paths[0]))) is not Kind.SWEEP
+    if arguments.perfetto and (len(kinds) > 1 or printed_only or Kind.SWEEP in kinds):
+        raise UsageError("--perfetto: is of the page of one capture, run or comparison; `kernelscope export` writes others")
 
 
 def _reported(arguments: argparse.Namespace) -> Path | None:
     """Write the report and print it; return the page that was written, None without any."""
     paths = [archives.folder(Path(path)) for path in arguments.paths]
+    kinds = [kind_of(path) for path in paths]
+    _check_perfetto(arguments, kinds)
     if arguments.figures is not None:
         from kernelscope.cli import figures  # matplotlib takes half a second: only where something is drawn
 
         figures.write(figures.of_paths(paths, arguments.full_paths), arguments.figures, arguments.style, arguments.force)
         if arguments.output is None and arguments.format is None:
             return None
-    kinds = [kind_of(path) for path in paths]
     if Kind.SWEEP in kinds:
         from kernelscope.cli import sweep_report  # as above
 

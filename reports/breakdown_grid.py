@@ -184,10 +184,9 @@ def named(row: Row, key: str) -> str:
 
 def called(result: Mapping[str, Any], row: Row) -> str:
     """Return how often a row was executed, per step where there are steps."""
-    count = row.get("count") or None  # of time in which nothing ran there is none
-    if count is None:
+    each = breakdown_words.each(result, row.get("count") or None)  # of time in which nothing ran there is none
+    if each is None:
         return units.count(None)
-    each = count / result["steps"] if result.get("steps") and result["by"] != "step" else count
     return units.count(round(each)) if abs(each - round(each)) < 0.005 else f"{each:,.2f}"
 
 

@@ -12,20 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.accounting import host_rows
-from kernelscope.reports import (
-    breakdown_grid,
-    breakdown_words,
-    captures,
-    terminal,
-    units,
-)
-from kernelscope.reports.breakdown_grid import TALL as TALL
+from kernelscope.reports import breakdown_grid, breakdown_words, captures, terminal, units
+from kernelscope.reports.breakdown_grid import TALL
 from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
 _WIDE = 110  # columns of the terminal from which on statistics of single executions have room
 _WHOLE = 400  # characters of a kernel's name where its short one is not its alone
-
+# Numbers that only host lines have: their own time, what they launched, the device's idle time meanwhile, line_profiler's time
 _OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle", "profiled_ns": "with calls"}
 
 

@@ -30,15 +30,11 @@ def known(breakdown: Mapping[str, Any]) -> str:
     """
     key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
     coverage = breakdown["coverage"]
-    if key in ("kernel", "kind"):
-        if coverage >= 1:
-            return ""
-        unknown = units.percent(1 - coverage)
-        return (
-            f"{unknown} of it of unknown kind"
-            if key == "kind"
-            else f"in {unknown} of it no kernel, operator or range was recorded"
-        )
+    unknown = units.percent(1 - coverage)
+    if key == "kernel":
+        return f"in {unknown} of it no kernel, operator or range was recorded" if coverage < 1 else ""
+    if key == "kind":
+        return f"{unknown} of it of unknown kind" if coverage < 1 else ""
     return f"{key} known for {units.percent(coverage)}"
 
 
@@ -76,6 +72,12 @@ def executions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {key: title for key, title in EXECUTIONS.items() if any(row.get(key) is not None for row in rows)}
 
 
+def each(breakdown: Mapping[str, Any], number: int | None) -> int | float | None:
+    """Return what is one step's of a sum over all steps; the sum itself of steps, and where there are none."""
+    steps = 1 if breakdown["by"] == "step" else breakdown.get("steps") or 1
+    return None if number is None else number // steps if number % steps == 0 else number / steps
+
+
 def execution(row: Mapping[str, Any], key: str) -> str:
     """Return what a column of single executions says of a row."""
     value = row.get(key)
@@ -109,7 +111,6 @@ def _marked(totals: Mapping[str, float], of_range: bool) -> str:
     wall, marked = totals.get("wall_ns"), totals.get("marked_ns")
     if not wall or marked is None or abs(wall - marked) < _APART * wall:
         return ""
-    on_host = (
-        f"the range is open for {units.duration(marked)}" if of_range else f"{units.duration(marked)} between the steps' marks"
-    )
+    lasts = units.duration(marked)
+    on_host = f"the range is open for {lasts}" if of_range else f"{lasts} between the steps' marks"
     return f" on the device, {on_host} on the host"

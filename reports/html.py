@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 
 from kernelscope.reports import (
     advice,
+    breakdown_views,
     breakdown_words,
     captures,
     content,
@@ -93,7 +94,7 @@ def write_capture(
     interactive: its interactive parts. advised: what to do about it. calls: those of the device's interface (accounting.calls).
     device: tables of what the device did (see `measured`). Raises OSError when the file cannot be written.
     """
-    tables = {"calls": sections.calls(calls), "device": device}
+    tables = {"calls": breakdown_views.calls(calls), "device": device}
     context = {**_capture(record, breakdowns), **tables, "interactive": interactive, **_advised(advised)}
     if context["advised"] is not None:
         context |= {"headline": context["advised"].answer, "whole": context["headline"]}
@@ -170,11 +171,11 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]])
         "headline": captures.headline(record, breakdowns),
         "work": f"a capture that was imported: {', '.join(entry['name'] for entry in record['sources'])}",
         "chart": _chart_of_rows(shown) if shown is not None else None,
-        "facts": sections.capture_facts(captures.facts(record, breakdowns)),
+        "facts": breakdown_views.capture_facts(captures.facts(record, breakdowns)),
         "warnings": captures.warnings(record),
         "findings": [*captures.findings(record), *captures.not_shown(breakdowns)],
-        "breakdowns": [sections.breakdown(part) for part in captures.shown(breakdowns)],
-        "samples": sections.samples(record.get("samples", [])),
+        "breakdowns": [breakdown_views.breakdown(part) for part in captures.shown(breakdowns)],
+        "samples": breakdown_views.samples(record.get("samples", [])),
         "created": record.get("created"),
         "kernelscope": record.get("kernelscope"),
         "reading": content.READING,
@@ -215,7 +216,7 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Seq
         "passes": sections.passes(result),
         "methods": sections.methods(result),
         "versions": sections.versions(result),
-        "breakdowns": [sections.breakdown(part) for part in breakdowns],
+        "breakdowns": [breakdown_views.breakdown(part) for part in breakdowns],
         "parts": [(part, _drawn(part)) for part in parts],
         "command": content.command(result),
         "created": result.get("created"),

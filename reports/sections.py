@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelscope.analysis.accounting.host_rows import summed_up
 from kernelscope.analysis.kernels.short_names import short
 from kernelscope.reports import breakdown_words, content, explanation, summary_metrics, units
 from kernelscope.reports.content import Result, Row
@@ -16,14 +15,9 @@ MOST = 5000  # rows of a breakdown in the page
 WRITTEN = 300  # rows of a table that stand in the page as they are; further ones are packed, and its script adds them
 GROUPED = ("layer", "phase", "kind", "library", "dtype", "cause", "operator")  # keys worth a group
 # What tables of kernels show of a kernel only when it is asked for: with it they are twice as wide as a screen
-_ASKED = ("phase", "library", "transpose", "layout", "algorithm", "dtype", "method")
+ASKED = ("phase", "library", "transpose", "layout", "algorithm", "dtype", "method")
 FOUND = (*GROUPED, "kernel", "range", "activity", "step", "file", "function", "line")  # keys by which rows are found
 _CAPTIONS = {"layers": "Layers", "kinds": "Kinds", "cells": "Layers, kinds and libraries"}
-_CALL_TITLES = {
-    "duration_ns": "time", "share": "share", "count": "calls", "mean_ns": "average", "median_ns": "median", "min_ns": "shortest",
-    "max_ns": "longest",
-}  # fmt: skip
-_OVERLAP = 1.05  # times the kernels' time
 Number = int | float
 
 
@@ -232,14 +226,14 @@ def _fewer(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     rest = [
         {
             "layer": f"({len(same)} more)", "phase": phase, "kind": kind, "library": library, "ratio": dict.fromkeys(names),
-            "time_ns": {name: _known_sum(row["time_ns"].get(name) for row in same) for name in names},
+            "time_ns": {name: known_sum(row["time_ns"].get(name) for row in same) for name in names},
         }
         for (phase, kind, library), same in merged.items()
     ]  # fmt: skip
     return [*(row for row in rows if id(row) in kept), *rest]
 
 
-def _known_sum(values: Iterable[Number | None]) -> Number | None:
+def known_sum(values: Iterable[Number | None]) -> Number | None:
     """Return the sum of what is known; null where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
@@ -267,32 +261,32 @@ def kernels(result: Result) -> list[View]:
 def _kernels(name: str, rows: Sequence[Row]) -> View:
     told = {
         "kind": [text_cell(row.get("kind")) for row in rows],
-        "layer": [_shown(_joined(row, "layer", "phase")) for row in rows],
-        "problem": [_shown(_joined(row, "problem", "transpose"), code=True) for row in rows],
+        "layer": [_shown(joined(row, "layer", "phase")) for row in rows],
+        "problem": [_shown(joined(row, "problem", "transpose"), code=True) for row in rows],
         "layout": [text_cell(row.get("layout"), code=row.get("layout") is not None) for row in rows],
         "algorithm": [text_cell(row.get("algorithm")) for row in rows],
     }
     told = {title: cells for title, cells in told.items() if any(cell.value is not None for cell in cells)}
-    numbers = [
+    numeric = [
         ViewColumn(title, True, sums) for title, sums in (("time", "duration"), ("calls", "count"), ("durations", "duration"))
     ]
     single = breakdown_words.executions(rows)
-    numbers[2:] = [*(ViewColumn(title, True) for title in single.values()), replace(numbers[2], asked=bool(single))]
-    columns = [ViewColumn("kernel"), *numbers, *(ViewColumn(title, asked=title in _ASKED) for title in told)]
+    numeric[2:] = [*(ViewColumn(title, True) for title in single.values()), replace(numeric[2], asked=bool(single))]
+    columns = [ViewColumn("kernel"), *numeric, *(ViewColumn(title, asked=title in ASKED) for title in told)]
     columns.append(ViewColumn("found by", asked=True))
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
     body = []
     for place, row in enumerate(rows):
-        time, share, duration, count = _numbers(row, longest)
+        time, share, duration, count = numbers(row, longest)
         if row.get("kind") is None:  # the row that stands for all other kernels is no kernel to compare with
             time = replace(time, bar=None)
-        name_cell = replace(_keyed(row["kernel"], "kernel"), note=_joined(row, "library", "dtype"))
+        name_cell = replace(keyed(row["kernel"], "kernel"), note=joined(row, "library", "dtype"))
         executions = (ViewCell(breakdown_words.execution(row, key), row.get(key)) for key in single)
         described = (cells[place] for cells in told.values())
         measured = [replace(time, note=share.text), count, *executions, duration]
         body.append([name_cell, *measured, *described, text_cell(row.get("method"))])
     sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
-    time, share, duration, count = _numbers(sums, longest)
+    time, share, duration, count = numbers(sums, longest)
     measured = [replace(time, note=share.text, bar=None), count, *[ViewCell("")] * len(single), duration]
     total = [ViewCell("all kernels"), *measured, *[ViewCell("")] * (len(told) + 1)]
     caption = f"{printable(name)}: kernels with most time in the kernels pass (time per step; calls and durations of all)"
@@ -309,12 +303,13 @@ def _shown(text: str, code: bool = False) -> ViewCell:
     return ViewCell(text, text, code=code) if text else ViewCell(units.UNKNOWN)
 
 
-def _joined(row: Row, *keys: str) -> str:
+def joined(row: Row, *keys: str) -> str:
     """Return what is known of these keys, with spaces between."""
     return " ".join(printable(row[key]) for key in keys if row.get(key) is not None)
 
 
-def _numbers(row: Row, longest: Number) -> list[ViewCell]:
+def numbers(row: Row, longest: Number) -> list[ViewCell]:
+    """Return cells of a row's time with a bar, share, durations and calls."""
     time, share, duration, count = row["time_ns"], row["share"], row["duration_ns"], row["count"]
     return [
         ViewCell(units.duration(time), time, bar=min(max(time, 0) / longest, 1.0) if units.known(time) else None),
@@ -448,155 +443,8 @@ def passes(result: Result) -> View:
     return View("passes-table", "What each pass cost, and what is covered", columns, rows, tools=False)
 
 
-def breakdown(part: Mapping[str, Any]) -> View:
-    """Return a breakdown with its total: name, times, then what more is known of a row, without columns that are empty.
-
-    Of more than MOST rows those with least time become one. A kernel's layer stands beneath its name, for a path is no column. So
-    does its problem, which tells rows of one name apart.
-    """
-    part, by = _of_one_step(part), str(part["by"])
-    of_kernels = by in ("kernel", "layer-kernel")
-    device, host = summed_up(by, part["rows"])
-    device, host = (device, host) if device else (host, [])
-    rows, rest = [*device[:MOST], *host], device[MOST:]
-    numbered = ("count", "duration_ns", "time_ns", "share", *breakdown_words.EXECUTIONS)
-    every = [key for key in (rows[0] if rows else {}) if key not in numbered and (key, by) != ("method", "kernel")]
-    known = [key for place, key in enumerate(every) if not place or any(row.get(key) is not None for row in rows)]
-    beneath = ("layer", "phase") if by == "layer-kernel" else ()
-    problem = ("problem",) if of_kernels else ()
-    keys = [key for key in known if key not in beneath]
-    single = breakdown_words.executions(rows)
-    sums = (
-        {"time": "duration", "share": "share", "calls": "count"} | dict.fromkeys(single.values(), "") | {"durations": "duration"}
-    )
-    timed = any(row["time_ns"] is not None for row in rows)
-    # durations say what time and calls say, but where kernels overlap in a capture that is looked at as a whole
-    twice = of_kernels and bool(single) and timed and not (part.get("window") == "capture" and _overlaps(part["rows"]))
-    shown = [*sums] if timed else ["durations", *(title for title in sums if title not in ("time", "durations"))]
-    numbers = [ViewColumn(title, True, sums[title], twice and title == "durations") for title in shown]
-    more = [_column(key, of_kernels and key in (*_ASKED, "problem", "std_ns")) for key in keys[1:]]
-    columns = [*map(ViewColumn, keys[:1]), *numbers, *more]
-    longest = max((breakdown_words.row_ns(row) for row in device or host), default=1) or 1
-    body = [
-        [
-            *(replace(_keyed(row[key], key), note=_joined(row, *beneath, *problem) or None) for key in keys[:1]),
-            *_measured(row, longest, single, timed),
-            *(_described(row[key], key) for key in keys[1:]),
-        ]
-        for row in rows
-    ]
-    body, below = body[: len(rows) - len(host)], body[len(rows) - len(host) :]
-    blank = [ViewCell("")] * len(keys[1:])
-
-    def more_rows(those: Sequence[Row]) -> list[ViewCell]:
-        merged = {name: _known_sum(row[name] for row in those) for name in ("time_ns", "share", "duration_ns", "count")}
-        return [ViewCell(f"({len(those)} more)"), *_measured(merged, longest, single, timed), *blank]
-
-    if rest:
-        body.append(more_rows(rest))
-    whole = breakdown_words.whole(part)
-    durations = units.duration(breakdown_words.whole_ns(part)) if rows and part.get("step_ns") is None else ""
-    step = ViewCell(units.duration(part.get("step_ns")), part.get("step_ns"))
-    ends = [step, ViewCell("100.0%"), *[ViewCell("")] * (1 + len(single)), ViewCell(durations)]
-    total = [ViewCell(whole), *(ends if timed else [ends[-1], *ends[1:-1]]), *blank]
-    note = printable(part["unavailable"]) if part.get("unavailable") else ""
-    of_pass = f"{part['pass']} pass" if part.get("pass") else ""
-    said = ", ".join(filter(None, [of_pass, breakdown_words.known(part)])) if rows else ""
-    caption = f"{whole.capitalize()} {breakdown_words.by(part)}" + (f" ({said})" if said else "")
-    grouping = tuple(name for name in GROUPED if name in known and name != by) if len(known) > 2 else ()
-    return View(
-        f"by-{identifier(by)}", caption, columns, body, total if rows else [], note=note, below=below[0] if below else [],
-        keys=keys_of([*device[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in known]),
-        groups=grouping, further=more_rows(device[WRITTEN:]) if len(body) > WRITTEN else [],
-    )  # fmt: skip
-
-
-def _of_one_step(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a breakdown whose calls and durations are a step's, as its times are; of steps each one's own time."""
-    steps = part.get("steps") or 1
-    if part["by"] == "step":
-        mean = max(int(part.get("step_ns") or 0), 1)
-        rows = [{**row, "time_ns": row["duration_ns"], "share": row["duration_ns"] / mean} for row in part["rows"]]
-    else:
-        rows = [{**row, **{name: _each(row[name], steps) for name in ("count", "duration_ns")}} for row in part["rows"]]
-    return {**part, "rows": rows}
-
-
-def _each(sum_of_all: int | None, steps: int) -> Number | None:
-    return None if sum_of_all is None else sum_of_all // steps if sum_of_all % steps == 0 else sum_of_all / steps
-
-
-def _overlaps(rows: Sequence[Row]) -> bool:
-    """Return whether kernels' durations add up to more than the time that they have of the wall time."""
-    times, durations = (
-        sum(row[name] or 0 for row in rows if row.get("mean_ns") is not None) for name in ("time_ns", "duration_ns")
-    )
-    return durations > _OVERLAP * times
-
-
-def _column(key: str, asked: bool) -> ViewColumn:
-    """Return the column of a key; times are shown with their unit."""
-    title = {"profiled_ns": "with calls", "std_ns": "deviation"}.get(key, key.removesuffix("_ns"))
-    return ViewColumn(title, key.endswith("_ns"), asked=asked)
-
-
-def _described(value: Any, key: str) -> ViewCell:
-    """Return what is known of a row by a key behind its name."""
-    if key.endswith("_ns"):
-        return ViewCell(units.duration(value), value)
-    return text_cell(value) if key == "method" else _keyed(value, key)
-
-
-def _measured(row: Row, longest: Number, single: Iterable[str], timed: bool) -> list[ViewCell]:
-    """Return the numbers of a breakdown's row. single: the columns of single executions that its table has.
-
-    timed: whether rows have a part of the wall time; of totals only durations are known.
-    """
-    time, share, duration, count = _numbers(row, longest)
-    executions = (ViewCell(breakdown_words.execution(row, key), row.get(key)) for key in single)
-    if timed:
-        return [time, share, count, *executions, duration]
-    return [replace(duration, bar=row["duration_ns"] / longest), share, count, *executions]
-
-
-def calls(rows: Sequence[Mapping[str, Any]]) -> View:
-    """Return the calls of the device's interface (analysis.accounting.calls), without columns that are empty."""
-    known = [key for key in _CALL_TITLES if any(row[key] is not None for row in rows)]
-    numbers = [ViewColumn(_CALL_TITLES[key], True, {"share": "share", "count": "count"}.get(key, "")) for key in known]
-    longest = max((row["duration_ns"] for row in rows), default=1) or 1
-    body = [[text_cell(row["call"]), *(_of_call(row, key, longest) for key in known)] for row in rows]
-    caption = "Calls of the device's interface: time of the host in each, threads added up"
-    return View("calls", caption, [ViewColumn("call"), *numbers], body)
-
-
-def _of_call(row: Mapping[str, Any], key: str, longest: Number) -> ViewCell:
-    value = row[key]
-    if key == "share":
-        return ViewCell(units.percent(value), value)
-    if key == "count":
-        return ViewCell(units.count(value), value)
-    return ViewCell(units.duration(value), value, bar=value / longest if key == "duration_ns" else None)
-
-
-def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
-    """Return what was read from a capture as a table."""
-    rows = [[ViewCell(name), ViewCell(printable(value))] for name, value in facts]
-    return View("facts-table", "What was read", [ViewColumn("what"), ViewColumn("value")], rows, tools=False)
-
-
-def samples(rows: Sequence[Mapping[str, Any]]) -> View:
-    """Return samples by device and metric, summed up (see analysis.recordings.imported.summed_samples)."""
-    keys, numbers = ("device", "metric"), ("count", "mean", "min", "max")
-    body = [[*(text_cell(row[key]) for key in keys), *(_sample(row[name]) for name in numbers)] for row in rows]
-    columns = [*map(ViewColumn, keys), *(ViewColumn(name, True) for name in numbers)]
-    return View("samples-table", "Samples by device and metric", columns, body)
-
-
-def _sample(value: Number | None) -> ViewCell:
-    return ViewCell(f"{value:,.6g}" if units.known(value) else units.UNKNOWN, value)
-
-
-def _keyed(value: Any, key: str) -> ViewCell:
+def keyed(value: Any, key: str) -> ViewCell:
+    """Return a cell with what a row is of: a kernel by its short name."""
     if key == "kernel" and value is not None and not str(value).startswith("("):
         return ViewCell(printable(short(value), None), printable(value), code=True, title=printable(value, 400))
     if key == "layer" and value is not None:

@@ -213,10 +213,8 @@ def _bounds(work: _StepWork, steps: pd.DataFrame, marked: bool, apart: bool, ran
     following = np.append(begun[1:], _NEVER)
     own = np.where(busy[_run_of(joined)], first + (end - start), end)
     alone = _run_end(work, launched, end, np.maximum(own, last), usual, marked)
-    next_one = np.minimum(following, np.maximum(end, last)) if apart else following
-    over = np.where(joined, next_one, np.minimum(alone, following))
-    if ranges:
-        over = np.minimum(np.maximum(end, last), following)
+    closed = np.minimum(following, np.maximum(end, last))
+    over = closed if ranges else np.where(joined, closed if apart else following, np.minimum(alone, following))
     return begun, np.maximum(over, begun), first
 
 

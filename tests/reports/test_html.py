@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from kernelscope.reports import content, html, sections
+from kernelscope.reports import breakdown_views, content, html, sections
 
 
 def written(result, tmp_path):
@@ -135,20 +135,20 @@ def test_a_restart_that_met_something_else_is_pointed_out(result):
 def test_kernels_come_before_what_the_host_did_and_show_what_fits():
     host = {**of_kernel("(host: outside of ranges)", 9000), **dict.fromkeys(("mean_ns", "median_ns", "min_ns", "max_ns"))}
     part = {"by": "kernel", "step_ns": 10_000, "coverage": 1.0, "steps": 1, "rows": [host, of_kernel("sgemm", 1000)]}
-    view = sections.breakdown(part)
+    view = breakdown_views.breakdown(part)
     assert ([row[0].text for row in view.rows], view.below[0].text) == (["sgemm"], "(host: outside of ranges)")
-    assert [row[0].text for row in sections.breakdown({**part, "rows": [host]}).rows] == ["(host: outside of ranges)"]
+    assert [row[0].text for row in breakdown_views.breakdown({**part, "rows": [host]}).rows] == ["(host: outside of ranges)"]
     told = [column.title for column in view.columns if not column.asked]
     assert told == ["kernel", "time", "share", "calls", "average", "median", "shortest", "longest", "kind"]
     assert [column.title for column in view.columns if column.asked] == ["durations", "library"]
-    whole = sections.breakdown({**part, "window": "capture"})
+    whole = breakdown_views.breakdown({**part, "window": "capture"})
     assert "durations" in [column.title for column in whole.columns if not column.asked], "kernels overlap in the capture"
 
 
 def test_calls_and_durations_are_those_of_a_step():
     row = {**of_kernel("sgemm", 1000), "count": 30, "duration_ns": 14_000}
     part = {"by": "kernel", "step_ns": 10_000, "coverage": 1.0, "steps": 10, "rows": [row, {**row, "count": 5}]}
-    view = sections.breakdown(part)
+    view = breakdown_views.breakdown(part)
     titles = [column.title for column in view.columns]
     assert [[row[titles.index(title)].text for title in ("calls", "durations")] for row in view.rows] == [
         ["3", "1.40 µs"], ["0.5", "1.40 µs"],
@@ -168,7 +168,7 @@ def test_a_step_has_its_own_time():
         }
         for step, ns in ((5, 2000), (6, 4000))
     ]
-    view = sections.breakdown({"by": "step", "step_ns": 3000, "coverage": 1.0, "steps": 2, "rows": rows})
+    view = breakdown_views.breakdown({"by": "step", "step_ns": 3000, "coverage": 1.0, "steps": 2, "rows": rows})
     titles = [column.title for column in view.columns]
     shown = {row[0].text: [row[titles.index(title)].text for title in ("time", "share")] for row in view.rows}
     assert shown == {"5": ["2.00 µs", "66.7%"], "6": ["4.00 µs", "133.3%"]}
@@ -177,7 +177,7 @@ def test_a_step_has_its_own_time():
 def test_of_totals_durations_come_first():
     rows = [{**of_kernel("sgemm", None), "share": 1.0}]
     part = {"by": "kernel", "step_ns": None, "window": "totals", "coverage": 1.0, "steps": 0, "rows": rows}
-    view = sections.breakdown(part)
+    view = breakdown_views.breakdown(part)
     assert [column.title for column in view.columns][:4] == ["kernel", "durations", "share", "calls"]
     assert [cell.text for cell in view.total[:3]] == ["sum of durations", "1.40 µs", "100.0%"]
 

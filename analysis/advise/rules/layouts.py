@@ -14,9 +14,8 @@ _REMEDIES = {
     "": "keep one layout throughout: channels last for tensor cores and oneDNN",
 }
 _NO_CONVOLUTIONS = "fewer transposes and permutations: keep tensors in the order in which the products read them"
-_CONVOLVES = (
-    0.2  # of the time of products and convolutions: a transformer that cuts an image into pieces has one convolution, too
-)
+# Of the time of products and convolutions: a transformer that cuts an image into pieces has one convolution, too
+_CONVOLVES = 0.2
 _ON_HOST = 0.5  # of conversions: libraries for processors lay weights out anew in whatever layout a program chooses
 _CASTS = {
     "pytorch": "make data and parameters of one type at the start; keep weights in the type that autocast uses (or cache them)",

@@ -3,19 +3,16 @@
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
-
-import pytest
 
 from kernelscope import analysis
+from tests.places import corpus
 
-CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus" / "kineto"
-TIMESFORMER = CORPUS / "AMD-AGI__TraceLens__h100_timesformer.json.gz"
+TIMESFORMER = "kineto/AMD-AGI__TraceLens__h100_timesformer.json.gz"
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="needs ../shared/corpus")
 def test_products_of_a_capture_have_the_shapes_of_their_operators():
-    with gzip.open(TIMESFORMER, "rt") as file:
+    path = corpus(TIMESFORMER)
+    with gzip.open(path, "rt") as file:
         events = json.load(file)["traceEvents"]
     operators = {
         one["args"]["External id"]: one for one in events if one.get("cat") == "cpu_op" and "External id" in one.get("args", {})
@@ -27,7 +24,7 @@ def test_products_of_a_capture_have_the_shapes_of_their_operators():
         if operator and operator["name"] in factors and "elementwise" not in one["name"]:
             shapes = operator["args"]["Input Dims"][factors[operator["name"]]]
             expected[one["name"], ":".join("x".join(map(str, shape)) for shape in shapes)] += 1
-    kernels = analysis.read(TIMESFORMER).kernels
+    kernels = analysis.read(path).kernels
     mine = kernels[kernels["kind"] == "gemm"]
     found = Counter(zip(mine["name"].astype(str), mine["problem"].astype(str), strict=True))
     assert found == expected
@@ -35,9 +32,8 @@ def test_products_of_a_capture_have_the_shapes_of_their_operators():
     assert sum(expected.values()) == 133
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="needs ../shared/corpus")
 def test_only_what_depends_on_a_problem_has_one_in_a_capture():
-    kernels = analysis.read(TIMESFORMER).kernels
+    kernels = analysis.read(corpus(TIMESFORMER)).kernels
     known = set(kernels[kernels["problem"].notna()]["kind"].astype(str))
     assert "gemm" in known
     assert not known & {"elementwise", "activation", "normalisation", "softmax", "reduction"}
