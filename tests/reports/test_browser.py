@@ -7,6 +7,7 @@ import re
 import pytest
 
 from kernelscope.reports import html
+from kernelscope.reports.content import INSTRUMENTATION as OVERHEAD
 
 pytestmark = pytest.mark.slow
 
@@ -81,13 +82,14 @@ GROUP = """
   choice.value = "phase"; choice.dispatchEvent(new Event("change"));
   const groups = [...table.querySelectorAll("tr.group")].map((row) => [row.cells[0].querySelector("button").firstChild.data,
     ...[...row.cells].slice(2).map((cell) => Number(cell.dataset.value ?? 0))]);
-  const total = [...table.querySelectorAll("tfoot td")].slice(1).map((cell) => Number(cell.dataset.value));
+  const numbers = (row) => [...row.cells].slice(-4).map((cell) => Number(cell.dataset.value));
+  const foot = [...table.querySelectorAll("tfoot tr")].map(numbers);
   const closed = [...table.querySelectorAll("tbody tr:not(.group)")].every((row) => row.hidden);
   location.hash = "#layers-3";
   await new Promise((done) => setTimeout(done, 300));
   const row = document.getElementById("layers-3");
   const seen = !row.hidden && row.classList.contains("target");
-  const text = JSON.stringify({ groups, total, closed, seen, output: table.querySelector("output").textContent });
+  const text = JSON.stringify({ groups, foot, closed, seen, output: table.querySelector("output").textContent });
   document.title = "driven " + text;
 });</script>"""
 
@@ -97,16 +99,19 @@ def test_groups_add_up_to_the_total_and_links_open_them(opened, result):
     assert console == []
     found = json.loads(html_text.unescape(re.search(r"<title>driven (.*?)</title>", page).group(1)))
     sums = {}
-    for row in result["layers"]:
-        phase = row["layer"] if row["layer"] == "(profiling overhead)" else row["phase"]
-        column = sums.setdefault(phase, dict.fromkeys(result["frameworks"], 0))
+    layers = [row for row in result["layers"] if row["layer"] != OVERHEAD]  # which stands before the total, in no group
+    assert len(layers) == len(result["layers"]) - 1
+    for row in layers:
+        column = sums.setdefault(row["phase"], dict.fromkeys(result["frameworks"], 0))
         for name in result["frameworks"]:
             column[name] += row["time_ns"][name] or 0
     assert {name: values for name, *values in found["groups"]} == {name: list(column.values()) for name, column in sums.items()}
-    assert found["total"] == [row["step_median_ns"] for row in result["summary"]]
+    overhead, total = found["foot"]
+    assert total == [row["step_median_ns"] for row in result["summary"]]
+    assert total == [sum(column) for column in zip(overhead, *sums.values(), strict=True)]
     assert found["closed"]
     assert found["seen"]
-    assert found["output"] == f"{len(result['layers'])} rows in {len(sums)} groups"
+    assert found["output"] == f"{len(layers)} rows in {len(sums)} groups"
 
 
 # what a long table shows at first and when asked, which columns it has, and what is copied of it
@@ -147,7 +152,7 @@ def test_a_long_table_is_folded_and_can_be_taken_along(opened, result):
     assert name == "table-cell"
     assert hidden == "none"
     assert boxes
-    assert lines == rows + 1
+    assert lines == rows + 2  # the header, and what recording cost, which stands before the total
     assert exact
 
 
