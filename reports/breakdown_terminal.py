@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.accounting import host_rows
+from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import breakdown_grid, breakdown_words, captures, terminal, units
 from kernelscope.reports.breakdown_grid import TALL
 from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
 _WIDE = 110  # columns of the terminal from which on statistics of single executions have room
-_WHOLE = 400  # characters of a kernel's name where its short one is not its alone
 # Numbers that only host lines have: their own time, what they launched, the device's idle time meanwhile, line_profiler's time
 _OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle", "profiled_ns": "with calls"}
 
@@ -103,12 +103,13 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
     table.add_column(" ".join(first), footer=breakdown_words.whole(result), overflow="fold")
     alike = Counter(_names(row, first, beneath) for row in shown)
+    apart = short_names.apart(str(row["kernel"]) for row in shown if row.get("kernel") and alike[_names(row, first, beneath)] > 1)
     for place, row in enumerate(shown):
         if rest and place == most:
             table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
         named, details = _names(row, first, beneath)
-        if alike[named, details] > 1:  # what tells such rows apart is in the whole names
-            details = (*details, printable(row[first[0]], _WHOLE))
+        if alike[named, details] > 1 and (own := apart.get(str(row.get("kernel")))):
+            details = (*details, printable(own))
         name = Text(" ".join(named), style="bold")
         if details:
             name.append("\n" + " · ".join(details), style="not bold dim")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelscope.analysis.accounting.host_rows import summed_up
+from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.content import Row
 from kernelscope.reports.sections import (
@@ -79,14 +80,15 @@ def _caption(part: Mapping[str, Any]) -> str:
 class _Rows:
     """How a breakdown's rows are shown. known: keys of which any row tells something, the first being what a row is called.
 
-    beneath: keys whose texts stand beneath that. A kernel's layer does, for a path is no column, and so does its problem, which
-    tells rows of one name apart. single: columns of single executions. timed: whether rows have a part of the wall time; of
+    beneath: keys whose texts stand beneath that. A kernel's layer does, for a path is no column, and so does its problem. apart:
+    what tells kernels of one short name apart, which stands there, too. single: columns of single executions. timed: whether rows have a part of the wall time; of
     totals only durations are known. longest: the time whose bar is as long as its cell.
     """
 
     known: list[str]
     keys: list[str]
     beneath: tuple[str, ...]
+    apart: dict[str, str]
     single: dict[str, str]
     timed: bool
     longest: Number
@@ -101,7 +103,9 @@ class _Rows:
         own = ("layer", "phase") if by == "layer-kernel" else ()
         beneath = (*own, "problem") if by in _OF_KERNELS else ()
         timed = any(row["time_ns"] is not None for row in rows)
-        return cls(known, [key for key in known if key not in own], beneath, breakdown_words.executions(rows), timed, longest)
+        apart = short_names.apart(str(row["kernel"]) for row in rows if row.get("kernel")) if by in _OF_KERNELS else {}
+        keys = [key for key in known if key not in own]
+        return cls(known, keys, beneath, apart, breakdown_words.executions(rows), timed, longest)
 
     def columns(self, part: Mapping[str, Any]) -> list[ViewColumn]:
         """Return the columns: the name, numbers, what more is known."""
@@ -118,7 +122,8 @@ class _Rows:
 
     def cells(self, row: Row) -> list[ViewCell]:
         """Return a row."""
-        name = [replace(keyed(row[key], key), note=joined(row, *self.beneath) or None) for key in self.keys[:1]]
+        notes = (printable(self.apart.get(str(row.get("kernel")), "")), joined(row, *self.beneath))
+        name = [replace(keyed(row[key], key), note=" · ".join(filter(None, notes)) or None) for key in self.keys[:1]]
         return [*name, *self._measured(row), *(_described(row[key], key) for key in self.keys[1:])]
 
     def merged(self, rows: Sequence[Row]) -> list[ViewCell]:

@@ -12,6 +12,7 @@ Record = Mapping[str, Any]
 Envelopes = Sequence[Mapping[str, Any]]
 
 _TELLS = 0.01  # of the time: a breakdown that knows less tells nothing
+_ALIKE = 0.98  # of the recording: an answer about as much of it is about all of it
 ROWS = 15  # of the table that is shown first
 
 # Tables of the Trace as people call them
@@ -50,6 +51,23 @@ def _held(record: Record) -> str:
 def totals_of(breakdowns: Envelopes) -> Mapping[str, int]:
     """Return the sums of the window (kernel_sum_ns, kernel_busy_ns, device_busy_ns, wall_ns), as far as they are known."""
     return next((part["totals"] for part in breakdowns if part.get("totals")), {})
+
+
+def scope(advised: Mapping[str, Any], breakdowns: Envelopes) -> str:
+    """Return of which part of the recording the answer on a page is, where its tables count more; empty where both are alike."""
+    wall_ns = totals_of(breakdowns).get("wall_ns")
+    tables = next((part for part in breakdowns if part["rows"]), None)
+    if wall_ns is None or tables is None or tables.get("window") != "capture":
+        return ""
+    below = f"The chart and the tables below count the whole recording, {units.duration(wall_ns)}"
+    if advised["per"] == "a step":
+        return f"The answer above is of a step, {units.duration(advised['step_ns'])}. {below}; `kernelscope breakdown --steps auto` shows the step's."
+    if advised.get("recorded_ns") or advised["step_ns"] >= _ALIKE * wall_ns:
+        return ""
+    return (
+        f"The answer above is of the {units.duration(advised['step_ns'])} from the first to the last thing that ran on the device. "
+        f"{below}: what the host did before and after, too."
+    )
 
 
 def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelscope.analysis.kernels.short_names import short
+from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import text, units
 from kernelscope.reports.table import Table, of_rows
 
@@ -28,7 +28,8 @@ _SHARES = (
     "memory_throughput", "tensor_pipe",
 )  # fmt: skip
 _UNITS = {"gflops_per_s": "Gflop/s", "gbytes_per_s": "GB/s", "intensity": "flop/byte"}
-_LONGEST = 60  # characters of a kernel's name
+_LONGEST = 60  # characters of a text
+_KERNELS = ("kernel", "name")  # columns of kernels' names
 _ROOFLINE = {
     "kernel": ("name", "kind", "layer", "phase", "problem", "m", "n", "k", "transpose", "dtype", "algorithm"),
     "layer": ("layer", "phase"),
@@ -66,7 +67,8 @@ def readable(rows: Sequence[Row], limit: int = 0) -> list[dict[str, Any]]:
     if rest:
         shown.append(_together(rest))
     columns = [name for name in (rows[0] if rows else ()) if any(row.get(name) is not None for row in shown)]
-    return [{_heading(name): _cell(name, row.get(name)) for name in columns} for row in shown]
+    apart = short_names.apart(str(row[name]) for row in shown for name in _KERNELS if row.get(name))
+    return [{_heading(name): _cell(name, row.get(name), apart) for name in columns} for row in shown]
 
 
 def _together(rest: Sequence[Row]) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def _heading(name: str) -> str:
     return name.removesuffix("_ns") + " (ms)" if name.endswith("_ns") else name
 
 
-def _cell(name: str, value: Any) -> Any:
+def _cell(name: str, value: Any, apart: Mapping[str, str]) -> Any:
     if value is None:
         return None
     if name.endswith("_ns"):
@@ -93,8 +95,11 @@ def _cell(name: str, value: Any) -> Any:
         return units.percent(value)
     if name == "bytes" or name.endswith("_bytes") or name == "shared_memory":
         return units.size(value)
+    if isinstance(value, str) and name in _KERNELS:
+        own = apart.get(value)
+        return text.printable(short_names.short(value) + (f" ({own})" if own else ""))
     if isinstance(value, str):
-        shown = text.printable(short(value) if name in ("kernel", "name") else value)
+        shown = text.printable(value)
         return shown if len(shown) <= _LONGEST or name in ("reason", "evidence") else f"{shown[: _LONGEST - 2]} …"
     return value
 

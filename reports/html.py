@@ -96,8 +96,9 @@ def write_capture(
     """
     tables = {"calls": breakdown_views.calls(calls), "device": device}
     context = {**_capture(record, breakdowns), **tables, "interactive": interactive, **_advised(advised)}
-    if context["advised"] is not None:
+    if advised is not None:
         context |= {"headline": context["advised"].answer, "whole": context["headline"]}
+        context["scope"] = captures.scope(advised, breakdowns)
     _write(_page("capture.html", context), path)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelscope.analysis.kernels.short_names import short
+from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import breakdown_words, content, explanation, summary_metrics, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
@@ -275,12 +275,14 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     columns = [ViewColumn("kernel"), *numeric, *(ViewColumn(title, asked=title in ASKED) for title in told)]
     columns.append(ViewColumn("found by", asked=True))
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
+    apart = short_names.apart(str(row["kernel"]) for row in rows)
     body = []
     for place, row in enumerate(rows):
         time, share, duration, count = numbers(row, longest)
         if row.get("kind") is None:  # the row that stands for all other kernels is no kernel to compare with
             time = replace(time, bar=None)
-        name_cell = replace(keyed(row["kernel"], "kernel"), note=joined(row, "library", "dtype"))
+        notes = (printable(apart.get(str(row["kernel"]), "")), joined(row, "library", "dtype"))
+        name_cell = replace(keyed(row["kernel"], "kernel"), note=" · ".join(filter(None, notes)))
         executions = (ViewCell(breakdown_words.execution(row, key), row.get(key)) for key in single)
         described = (cells[place] for cells in told.values())
         measured = [replace(time, note=share.text), count, *executions, duration]
@@ -446,7 +448,7 @@ def passes(result: Result) -> View:
 def keyed(value: Any, key: str) -> ViewCell:
     """Return a cell with what a row is of: a kernel by its short name."""
     if key == "kernel" and value is not None and not str(value).startswith("("):
-        return ViewCell(printable(short(value), None), printable(value), code=True, title=printable(value, 400))
+        return ViewCell(printable(short_names.short(value), None), printable(value), code=True, title=printable(value, 400))
     if key == "layer" and value is not None:
         return text_cell(value, code="/" in str(value))  # a path needs room
     return ViewCell(str(value), value) if units.known(value) else text_cell(value, code=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.trace import Trace
+
+_SHORT = 4096  # bytes: a trace of an event or more has its signs before them
 
 # Signs of files that no format reads, and what the file is
 _FOREIGN_SIGNS = (
@@ -89,5 +92,17 @@ def _likely(head: Head) -> str:
         return ": it is DLProf's database; name the Nsight Systems report that DLProf made it from"
     if head.tables:
         return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
-    result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
+    result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None) or _cut_json(head)
     return f": it seems to be {result}" if result else ""
+
+
+def _cut_json(head: Head) -> str | None:
+    """Return what is wrong with a short file that begins as JSON does, or nothing."""
+    if head.content[:1] not in (b"{", b"[") or len(head.content) > _SHORT:
+        return None
+    try:
+        told = json.loads(head.content)
+    except (ValueError, RecursionError):
+        return "JSON that is cut short or damaged; export or copy it again"
+    empty = isinstance(told, dict) and told.get("traceEvents") == []
+    return "a trace without any event; record it again, with something running" if empty else None

@@ -6,8 +6,11 @@ What a general kernel computes stands in its template arguments: PyTorch's eleme
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 _LONGEST = 60
+_HEAD = 32  # characters that stay of the front of a longer name
 _SPLIT = re.compile(r"split_?k", re.IGNORECASE)
 _GENERAL = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|foreach|cutlass::Kernel\d?$")
 _FUNCTOR = re.compile(
@@ -20,6 +23,11 @@ _XMMA = re.compile(
     r"xmma_cudnn::\S*?implicit_gemm::(?P<way>(?:strided_)?[dw]?f?(?:prop|grad)\w*?)::.*?_(?P<type>\w+?)_traits", re.DOTALL
 )
 _RETURN = re.compile(r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)")
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[^\W_]+")
+_TYPES = {"bool", "char", "const", "double", "float", "int", "long", "short", "unsigned", "void"}  # they tell little by themselves
+_TOLD = 60  # characters of what tells kernels apart
+_WORDS = 6  # of them
 _TEMPLATE = re.compile(r"<[^<>]*>")
 
 
@@ -31,6 +39,46 @@ def short(name: object) -> str:
     plain = _plain(name)
     result = [one for one in _FUNCTOR.findall(str(name)[:2000]) if one not in _WRAPPERS and one != plain]
     return f"{plain} ({result[-1]})" if result and _GENERAL.search(plain) else plain
+
+
+def apart(names: Iterable[str]) -> dict[str, str]:
+    """Return of each kernel that shares its short name with others what tells it apart: words of its name that not all have.
+
+    Kernels whose short name is theirs alone are not in it. Kernels whose words are alike are numbered.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault(short(name), []).append(name)
+    result: dict[str, str] = {}
+    for same in alike.values():
+        if len(same) > 1:
+            told = _own_words(same, _WORD)
+            if max(map(len, told)) > _TOLD:  # generated names are one word each
+                told = _own_words(same, _PART)
+            numbered = Counter(told)
+            for place, (name, words) in enumerate(zip(same, told, strict=True), start=1):
+                result[name] = words if words and numbered[words] == 1 else f"{words} (variant {place})".strip()
+    return result
+
+
+def _own_words(names: list[str], word: re.Pattern[str]) -> list[str]:
+    """Return of each name the words that not all names have as often, as few as tell most of the names apart."""
+    words = [word.findall(name) for name in names]
+    common = Counter(words[0])
+    for one in words[1:]:
+        common &= Counter(one)
+    own = []
+    for one in words:
+        left, mine = common.copy(), []
+        for text in one:
+            if left[text]:
+                left[text] -= 1
+            else:
+                mine.append(text)
+        own.append(mine)
+    speaking = [[text for text in one if text not in _TYPES] for one in own]
+    said = [[" ".join(one[:most]) for one in kept] for kept in (speaking, own) for most in range(1, _WORDS + 1)]
+    return max(said, key=lambda texts: len(set(texts)))  # the shortest of those that tell most of them apart
 
 
 def _plain(name: object) -> str:
@@ -48,4 +96,6 @@ def _plain(name: object) -> str:
     text = text.split("<", 1)[0].removeprefix("at::native::").strip() or str(name)[:_LONGEST]
     if len(text) <= _LONGEST:
         return text
-    return text[:_LONGEST] + ("… split-k" if _SPLIT.search(text[_LONGEST:]) else "…")  # which others of a size are not
+    head, tail = text[:_HEAD], text[_HEAD + 1 - _LONGEST :]  # kernels of one family differ at their ends: tiles, layouts
+    split = " split-k" if _SPLIT.search(text) and not _SPLIT.search(head + tail) else ""  # which others of a size are not
+    return f"{head}…{tail}{split}"

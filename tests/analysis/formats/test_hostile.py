@@ -509,3 +509,17 @@ def test_sparse_files(server, tmp_path):
 
 def test_source_code_is_no_capture(server):
     assert "no capture of a known format" in server.refused(Path(json.__file__))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"traceEvents": [', "JSON that is cut short"),
+        ('{"schemaVersion": 1, "traceEvents": [{"ph": "X", "na', "JSON that is cut short"),
+        ('{"schemaVersion": 1, "traceEvents": []}', "a trace without any event"),
+    ],
+)
+def test_short_traces_say_what_is_wrong_with_them(server, tmp_path, content, said):
+    path = tmp_path / "trace.json"
+    path.write_text(content)
+    assert said in server.refused(path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelscope.analysis.kernels.short_names import short
+from kernelscope.analysis.kernels.short_names import apart, short
 
 ELEMENTWISE = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float, "
@@ -25,3 +25,28 @@ GENERATED = "cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_32x6_nn_align8"
 )
 def test_short_names(name, shortened):
     assert short(name) == shortened
+
+
+GEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_{}_n_tilesize{}_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas"
+
+
+def test_of_a_long_name_both_ends_stay():
+    shortened = short(GEMM.format("tn", "64x256x8"))
+    assert shortened == "sm80_xmma_gemm_f32f32_f32f32_f32…4_execute_kernel__5x_cublas"
+    assert len(shortened) == 60
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ([GEMM.format("tn", "64x256x8"), GEMM.format("nn", "32x32x8"), GEMM.format("tn", "32x32x8")],
+         ["tn tilesize64x256x8", "nn tilesize32x32x8", "tn tilesize32x32x8"]),
+        (["void MapPlanKernel<saveto, int>(int)", "void MapPlanKernel<plusto, int>(int)"], ["saveto", "plusto"]),
+        # types tell little, but where they are all that differs
+        (["void fill<int, char>(long)", "void fill<long, int>(long)"], ["char", "long"]),
+        # words that all have in another order
+        (["k<a, b>(int)", "k<b, a>(int)"], ["(variant 1)", "(variant 2)"]),
+    ],
+)  # fmt: skip
+def test_kernels_of_one_short_name_are_told_apart(names, told):
+    assert apart([*names, "other_kernel(int)"]) == dict(zip(names, told, strict=True))
