@@ -6,36 +6,51 @@ The syntax is common to re and RE2. Heuristics, all of them: see `analysis.secre
 # What it is and how it looks; a group named v is the secret where it is not all of it.
 SHAPES = (
     ("GitHub token", r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{36,}"),
-    ("GitLab token", r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat)-[A-Za-z0-9_-]{20,}"),
+    ("GitLab token", r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat)-[A-Za-z0-9_-]{20,}|GR1348941[A-Za-z0-9_-]{20,}"),
     ("Hugging Face token", r"hf_[A-Za-z0-9]{30,}|api_org_[A-Za-z0-9]{30,}"),
     ("AWS access key", r"(?:AKIA|ASIA)[A-Z2-7]{16}"),
+    ("AWS secret key", r"aws_secret_access_key[\"' ]{0,3}[=:][\"' ]{0,3}(?P<v>[A-Za-z0-9/+]{40})"),
+    ("package registry token", r"_authToken=(?P<v>[^\s\"']{8,})"),
     ("Google API key", r"AIza[A-Za-z0-9_-]{35}"),
     ("Google OAuth token", r"ya29\.[A-Za-z0-9_-]{30,}|GOCSPX-[A-Za-z0-9_-]{24,}"),
     ("Slack token", r"xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{10,}"),
-    ("OpenAI, Anthropic or similar key", r"sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{40,}|(?:xai|pplx)-[A-Za-z0-9]{40,}"),
+    ("OpenAI, Anthropic or similar key",
+     r"sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{40,}|(?:xai|pplx)-[A-Za-z0-9]{40,}|fw_[A-Za-z0-9]{24}"),
     ("NVIDIA key", r"nvapi-[A-Za-z0-9_-]{40,}"),
     ("package registry token", r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{20,}"),
     ("Replicate, Databricks or Vault token", r"r8_[A-Za-z0-9]{37}|dapi[0-9a-f]{32}|hv[sb]\.[A-Za-z0-9_-]{24,}"),
-    ("payment or mail key", r"[sr]k_(?:live|test)_[A-Za-z0-9]{20,}|SG\.[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{20,}"),
+    ("payment or mail key",
+     r"[sr]k_(?:live|test)_[A-Za-z0-9]{20,}|SG\.[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{20,}|key-[0-9a-f]{32}|[0-9a-f]{32}-us[0-9]{1,2}"
+     r"|SK[0-9a-f]{32}|EZ[AT]K[A-Za-z0-9]{54}|FLWSECK(?:_TEST)?-[0-9a-f]{32}-X|(?:shippo|duffel)_(?:live|test)_[A-Za-z0-9_-]{40,}"),
     ("DigitalOcean, Fly or Heroku token", r"do[por]_v1_[a-f0-9]{64}|fo1_[A-Za-z0-9_-]{43}|HRKU-[A-Za-z0-9_-]{30,}"),
     ("Atlassian or Bitbucket token", r"AT(?:ATT3|CTT3|BB)[A-Za-z0-9_=-]{24,}"),
     ("token of a monitoring service",
      r"NR(?:AK|JS|II)-[A-Za-z0-9_-]{20,}|glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}|glc_[A-Za-z0-9+/=]{32,}"
      r"|sntry[su]_[A-Za-z0-9+/=_-]{40,}|dt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}"),
     ("token of a build service", r"CCIPAT_[A-Za-z0-9]{20,}_[0-9a-f]{40}|bkua_[0-9a-f]{40}|rubygems_[0-9a-f]{48}|oy2[a-z0-9]{43}"
-     r"|AKCp[A-Za-z0-9]{60,}|dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9._-]{40,}|pul-[0-9a-f]{40}|nfp_[A-Za-z0-9]{36,}"),
+     r"|AKCp[A-Za-z0-9]{60,}|dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9._-]{40,}|pul-[0-9a-f]{40}|nfp_[A-Za-z0-9]{36,}"
+     r"|sq[apu]_[0-9a-f]{40}|sgp_(?:[0-9a-f]{16}_)?[0-9a-f]{40}|CLOJARS_[a-z0-9]{60}|rdme_[a-z0-9]{70}|tk-us-[A-Za-z0-9_-]{48}"),
     ("token of a data or model service",
      r"pscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,}|sbp_[0-9a-f]{40}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"
-     r"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|tfp_[A-Za-z0-9_.=-]{40,}|pnu_[A-Za-z0-9]{36}|ico-[A-Za-z0-9]{32}"),
+     r"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|tfp_[A-Za-z0-9_.=-]{40,}|pnu_[A-Za-z0-9]{36}|ico-[A-Za-z0-9]{32}"
+     r"|pcsk_[A-Za-z0-9_]{40,}|tgp_v1_[A-Za-z0-9_-]{40,}|CFPAT-[A-Za-z0-9_-]{43}|sl\.[A-Za-z0-9_-]{130,}"),
     ("token of a work or design service",
      r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,}|figd_[A-Za-z0-9_-]{40,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
-     r"|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|whsec_[A-Za-z0-9+/=]{32,}|xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
+     r"|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|whsec_[A-Za-z0-9+/=]{32,}|fio-u-[A-Za-z0-9_-]{64}|p8e-[a-z0-9]{32}"
+     r"|A{21}[A-Za-z0-9%]{60,}|EAACEdEose0cBA[A-Za-z0-9]{20,}|xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
     ("key of a cloud", r"LTAI[A-Za-z0-9]{16,20}|AKID[A-Za-z0-9]{32}|tskey-[a-z]+-[A-Za-z0-9]{10,}-[A-Za-z0-9]{20,}"
-     r"|AGE-SECRET-KEY-1[0-9A-Z]{58}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}|ops_eyJ[A-Za-z0-9+/=]{100,}"),
+     r"|AGE-SECRET-KEY-1[0-9A-Z]{58}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}|ops_eyJ[A-Za-z0-9+/=]{100,}"
+     r"|[A-Za-z0-9_~.]{3}8Q~[A-Za-z0-9_~.-]{34}|v1\.0-[0-9a-f]{24}-[0-9a-f]{146}|AQVN[A-Za-z0-9_-]{35,38}"),
     ("token of a bot",
      r"(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{33}|[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
     ("address that lets one post", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<v>[A-Za-z0-9/_+-]{20,})"),
+    ("address that lets one post", r"hooks\.zapier\.com/hooks/catch/[0-9]{4,}/(?P<v>[A-Za-z0-9]{5,})"),
+    ("address that lets one post", r"[A-Za-z0-9-]{1,40}\.webhook\.office\.com/webhookb2/(?P<v>[A-Za-z0-9@/-]{80,})"),
     ("address that lets one post", r"discord(?:app)?\.com/api/webhooks/[0-9]{15,}/(?P<v>[A-Za-z0-9_-]{50,})"),
+    ("login of Kaggle or a container registry",
+     r"\"username\"\s{0,3}:\s{0,3}\"[^\"\s]{1,64}\"\s{0,3},\s{0,3}\"key\"\s{0,3}:\s{0,3}\"(?P<v>[0-9a-f]{32})\""),
+    ("login of Kaggle or a container registry", r"\"auth\"\s{0,3}:\s{0,3}\"(?P<v>[A-Za-z0-9+/]{16,}={0,2})\""),
+    ("session cookie", r"\b(?:[Ss]et-)?[Cc]ookie: ?[A-Za-z0-9_.-]{1,64}=(?P<v>[A-Za-z0-9%_.-]{16,})"),
     ("JSON web token", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     ("Azure account key", r"(?i:AccountKey|SharedAccessKey)=(?P<v>[A-Za-z0-9+/]{40,}={0,2})"),
     ("password in a URL", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'\\<>?#]{0,64}:(?P<v>[^\s/@\"'\\<>]{3,})@"),
