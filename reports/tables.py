@@ -10,9 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import breakdown_grid, breakdown_words, text, units
 from kernelscope.reports.renderers import markdown_table
 from kernelscope.reports.table import Table, of_rows
+
+_NOTHING = (None, "none")  # columns that say no more are not for reading
 
 
 def breakdown_table(breakdown: Mapping[str, Any]) -> Table:
@@ -32,14 +35,15 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
     rows = breakdown["rows"]
     unit = units.common_unit([breakdown_words.whole_ns(breakdown)])
     numbered = ("count", "duration_ns", "time_ns", "share", *breakdown_words.EXECUTIONS)
-    keys = [name for name in breakdown_table(breakdown).columns if name not in numbered]
-    keys = [name for place, name in enumerate(keys) if not place or any(row.get(name) is not None for row in rows)]
+    keys = [name for name in breakdown_table(breakdown).columns if name not in (*numbered, "std_ns")]
+    keys = [name for place, name in enumerate(keys) if not place or any(row.get(name) not in _NOTHING for row in rows)]
+    apart = short_names.apart(str(row["kernel"]) for row in rows if row.get("kernel")) if keys[:1] == ["kernel"] else {}
     single = breakdown_words.executions(rows)
     heads = [*keys[:1], f"{unit} per {breakdown_words.whole(breakdown)}", "share", "calls", *single.values(), *keys[1:]]
     times = [_own(breakdown, row) for row in rows]
     cells = [
         [
-            breakdown_grid.named(row, keys[0]),
+            " · ".join(filter(None, (breakdown_grid.named(row, keys[0]), apart.get(str(row.get("kernel")))))),
             units.in_unit(time, unit, 3),
             units.percent(share),
             breakdown_grid.called(breakdown, row),

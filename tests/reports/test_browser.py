@@ -108,7 +108,7 @@ def test_groups_add_up_to_the_total_and_links_open_them(opened, result):
     assert {name: values for name, *values in found["groups"]} == {name: list(column.values()) for name, column in sums.items()}
     overhead, total = found["foot"]
     assert total == [row["step_median_ns"] for row in result["summary"]]
-    assert total == [sum(column) for column in zip(overhead, *sums.values(), strict=True)]
+    assert total == [sum(column) for column in zip(overhead, *(one.values() for one in sums.values()), strict=True)]
     assert found["closed"]
     assert found["seen"]
     assert found["output"] == f"{len(layers)} rows in {len(sums)} groups"
