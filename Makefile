@@ -19,9 +19,9 @@ $(VENV)/.installed: setup.py pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-demo: $(VENV)/.installed ## train LeNet-5 in four frameworks and compare them (sets up what it needs)
+demo: $(VENV)/.installed ## train LeNet-5 in four frameworks and compare them (sets up what it needs; DEMO: options)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
-	$(BIN)/kernelscope compare lenet -f $(FRAMEWORKS) --skip-missing --force -o out/demo
+	$(BIN)/kernelscope compare lenet -f $(FRAMEWORKS) --skip-missing --force -o out/demo $(DEMO)
 
 dist: $(VENV)/.installed ## build the source distribution and the wheel into dist
 	rm -rf dist && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1700000000) $(BIN)/python -m build --outdir dist
