@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.accounting.device_account import ALL
-from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, RECORD_GRAPHS
+from kernelscope.analysis.advise.advice import EARLIER, GRAPHS
+from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.reports import content, text
 
 MOST = 3  # pieces of advice that are told in full; of the others only what to do

@@ -81,8 +81,8 @@ class _Rows:
     """How a breakdown's rows are shown. known: keys of which any row tells something, the first being what a row is called.
 
     beneath: keys whose texts stand beneath that. A kernel's layer does, for a path is no column, and so does its problem. apart:
-    what tells kernels of one short name apart, which stands there, too. single: columns of single executions. timed: whether rows have a part of the wall time; of
-    totals only durations are known. longest: the time whose bar is as long as its cell.
+    what tells kernels of one short name apart, which stands there, too. single: columns of single executions. timed: whether rows
+    have a part of the wall time; of totals only durations are known. longest: the time whose bar is as long as its cell.
     """
 
     known: list[str]

@@ -61,11 +61,12 @@ def scope(advised: Mapping[str, Any], breakdowns: Envelopes) -> str:
         return ""
     below = f"The chart and the tables below count the whole recording, {units.duration(wall_ns)}"
     if advised["per"] == "a step":
-        return f"The answer above is of a step, {units.duration(advised['step_ns'])}. {below}; `kernelscope breakdown --steps auto` shows the step's."
+        step = f"The answer above is of a step, {units.duration(advised['step_ns'])}."
+        return f"{step} {below}; `kernelscope breakdown --steps auto` shows the step's."
     if advised.get("recorded_ns") or advised["step_ns"] >= _ALIKE * wall_ns:
         return ""
     return (
-        f"The answer above is of the {units.duration(advised['step_ns'])} from the first to the last thing that ran on the device. "
+        f"The answer above is of the {units.duration(advised['step_ns'])} from the first thing on the device to the last. "
         f"{below}: what the host did before and after, too."
     )
 

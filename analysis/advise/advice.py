@@ -16,6 +16,7 @@ from kernelscope.analysis.advise.model import Advice
 from kernelscope.analysis.advise.rules import rules
 from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.analysis.trace import intervals
 
 SCHEMA = "kernelscope/advise/1"
@@ -35,7 +36,6 @@ _COMPUTES = ("mixed precision", "tensor cores", "double precision", "alignment",
 
 GRAPHS = "in CUDA graphs"
 EARLIER = "work from before the steps"
-RECORD_GRAPHS = "nsys profile --cuda-graph-trace=node"
 _BUSY = {
     COMPUTE: "computing",
     GRAPH: GRAPHS,

@@ -25,7 +25,7 @@ _XMMA = re.compile(
 _RETURN = re.compile(r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[^\W_]+")
-_TYPES = {"bool", "char", "const", "double", "float", "int", "long", "short", "unsigned", "void"}  # they tell little by themselves
+_TYPES = {"bool", "char", "const", "double", "float", "int", "long", "short", "unsigned", "void"}  # they tell little
 _TOLD = 60  # characters of what tells kernels apart
 _WORDS = 6  # of them
 _TEMPLATE = re.compile(r"<[^<>]*>")

@@ -40,7 +40,8 @@ _PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
 # The end of a name that says its value is secret. Weak words say so only where the value looks random.
 _STRONG = (
-    r"TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[_-]?KEY"
+    r"TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS|CREDENTIALS?"
+    r"|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[_-]?KEY"
 )
 _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
 _WORD = rf"(?i:{_STRONG}|{_WEAK})(?:_[0-9]{{1,2}}|_(?i:B64|BASE64))?"

@@ -2,6 +2,8 @@
 
 from kernelscope.analysis.formats.format import Format
 
+RECORD_GRAPHS = "nsys profile --cuda-graph-trace=node"  # the command that records kernels inside of CUDA graphs
+
 FORMATS = (
     Format("nsys-sqlite", "Nsight Systems: SQLite export", f"{__name__}.sqlite", 10, "database"),
     Format("nsys-folder", "Nsight Systems: parquetdir or arrowdir export", f"{__name__}.folder", 11, "folder"),

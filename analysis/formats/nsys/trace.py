@@ -17,6 +17,7 @@ import pandas as pd
 
 from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.analysis.formats.nsys.columns import CALL_TABLES, GATHERED, KERNEL, NVTX, RUNTIME, interval, process_of
 from kernelscope.analysis.formats.nsys.frames import Strings, integers, labelled, named
 from kernelscope.analysis.formats.nsys.tables import Gathered, GrowingColumn, Ids, Integers, Rows, Tables, small_table
@@ -356,7 +357,7 @@ def _info(capture: _Capture, form: str, result: trace.Trace) -> dict[str, Any]:
     if len(result.graphs):
         info["notes"].append(
             f"{len(result.graphs)} executions of CUDA graphs were recorded as one interval each, without their kernels; "
-            "nsys profile --cuda-graph-trace=node records these"
+            f"{RECORD_GRAPHS} records these"
         )
     return info
 

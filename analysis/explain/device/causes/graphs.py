@@ -13,6 +13,7 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.compiled import in_steps
 from kernelscope.analysis.explain.device.side import DeviceSide
+from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 
 _MANY = 5  # times as many launches without graphs
 
@@ -28,7 +29,7 @@ def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
         yield DeviceFinding(
             "CUDA graphs", f"the CUDA graphs themselves take {words.of_rows(case, graphs)}", graphs["row"].tolist(), "medium",
             ["Their kernels were not recorded: what of them differs cannot be told."],
-            "record them: nsys profile --cuda-graph-trace=node", structural=True)  # fmt: skip
+            f"record them: {RECORD_GRAPHS}", structural=True)  # fmt: skip
         return
     rows = pd.concat([graphs, case.kernels()])
     mine = max(SIDES, key=lambda key: times[key])
@@ -40,7 +41,7 @@ def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
         "medium",
         [f"Graphs, whose kernels were not recorded, take {words.ms(times[mine])} of a step of {case.side(mine).name}.",
          *words.both(case, case.kernels())],
-        "to compare kernel by kernel, record with nsys profile --cuda-graph-trace=node", structural=True)  # fmt: skip
+        f"to compare kernel by kernel, record with {RECORD_GRAPHS}", structural=True)  # fmt: skip
 
 
 def replayed(case: DeviceCase) -> Iterator[DeviceFinding]:
