@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelscope.reports import units
 from kernelscope.reports.interactive import Interactive
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import WHOLE, printable
 
 _HOW = (
     "A frame is as wide as the time that it took, with all that is inside of it; below it stand the frames inside of it, the "
@@ -31,7 +31,7 @@ def flame(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
 def _side(name: str, side: Mapping[str, Any]) -> dict[str, Any]:
     trees = [{key: tree[key] for key in _COLUMNS} for tree in side["trees"]]
     return {
-        "name": printable(name), "steps": side["steps"], "names": [printable(text) for text in side["names"]],
+        "name": printable(name), "steps": side["steps"], "names": [printable(text, WHOLE) for text in side["names"]],
         "frames": side["frames"], "trees": trees,
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import breakdown_words, content, explanation, summary_metrics, units
 from kernelscope.reports.content import Result, Row
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import WHOLE, printable
 
 MOST = 5000  # rows of a breakdown in the page
 WRITTEN = 300  # rows of a table that stand in the page as they are; further ones are packed, and its script adds them
@@ -241,7 +241,7 @@ def known_sum(values: Iterable[Number | None]) -> Number | None:
 
 def keys_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], **fixed: str) -> dict[str, list[str | None]]:
     """Return the keys of rows as a View has them; fixed: keys that are the same in all."""
-    found = {name: [None if row.get(name) is None else printable(row[name]) for row in rows] for name in names}
+    found = {name: [None if row.get(name) is None else printable(row[name], WHOLE) for row in rows] for name in names}
     return found | {name: [printable(value)] * len(rows) for name, value in fixed.items()}
 
 
@@ -448,7 +448,8 @@ def passes(result: Result) -> View:
 def keyed(value: Any, key: str) -> ViewCell:
     """Return a cell with what a row is of: a kernel by its short name."""
     if key == "kernel" and value is not None and not str(value).startswith("("):
-        return ViewCell(printable(short_names.short(value), None), printable(value), code=True, title=printable(value, 400))
+        whole = printable(value, WHOLE)
+        return ViewCell(printable(short_names.short(value), None), whole, code=True, title=whole)
     if key == "layer" and value is not None:
         return text_cell(value, code="/" in str(value))  # a path needs room
     return ViewCell(str(value), value) if units.known(value) else text_cell(value, code=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from kernelscope.reports.units import UNKNOWN
 
 LIMIT = 200  # characters shown of one name where people read; files for machines hold all of them
+WHOLE = 4000  # of one that is asked for, or copied: templates of C++ are long, and each is told apart by all of it
 SENTENCE = 500  # of one sentence of ours: only names that somebody else wrote can make it so long
 
 # Control characters, unpaired surrogates, and format characters that reorder or hide text (bidirectional overrides, zero width)

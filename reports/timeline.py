@@ -19,7 +19,7 @@ from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units
 from kernelscope.reports.colours import HOST, KINDS, of_owner
 from kernelscope.reports.interactive import Interactive
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import WHOLE, printable
 
 LANES = 32  # lanes of one side
 WORK = 7  # kinds of work with a colour of their own
@@ -136,7 +136,7 @@ def _weight(lane: Mapping[str, Any]) -> float:
 def _numbered(texts: Sequence[str | None]) -> tuple[list[str], list[int]]:
     """Return the distinct texts as they are shown, and the place of each label's; -1 is null."""
     places = {text: place for place, text in enumerate(dict.fromkeys(text for text in texts if text is not None))}
-    return [printable(text) for text in places], [-1 if text is None else places[text] for text in texts]
+    return [printable(text, WHOLE) for text in places], [-1 if text is None else places[text] for text in texts]
 
 
 def _threads(made: Mapping[str, Any]) -> dict[int, str]:
@@ -163,7 +163,7 @@ def _lane(lane: Mapping[str, Any], threads: Mapping[int, str], waiting: Sequence
     quiet = lane["kind"] == "calls" and all(waiting[label] for row in lane["rows"] for label in set(row["label"]))
     host = lane["device"] in (None, "cpu")
     return {
-        "kind": lane["kind"], "title": f"{title}: {total}", "thread": lane["thread"] if host else None, "quiet": quiet,
+        "kind": lane["kind"], "name": title, "title": f"{title}: {total}", "thread": lane["thread"] if host else None, "quiet": quiet,
         "rows": [row_of(row) for row in lane["rows"]],
     }  # fmt: skip
 
@@ -188,7 +188,7 @@ class _Slots:
     """Which colour everything has: a place in `legend`, whose entries are {title, of, colour}.
 
     of: owners (the first lane) or work (all others). colour: computing, other, a phase, or #rrggbb (see reports.colours). Host
-    causes with most time get greys of their own; work is coloured by phase or, where it has no more than one, by kind.
+    causes with most time get greys of their own; work is coloured by kind, as in every chart, or by phase where no kind is known.
     """
 
     def __init__(self, sides: Sequence[Side]):
@@ -197,7 +197,7 @@ class _Slots:
             causes.update(_added(made, "step", "name"))
             kinds.update(_added(made, "kernels", "kind"))
         phases = {phase for _, made in sides for phase in made["labels"]["phase"]} & set(PHASES) - {"other"}
-        phases = phases if len(phases - {"data"}) > 1 else set()
+        phases = phases if len(phases - {"data"}) > 1 and not set(kinds) & set(KINDS) else set()
         self.legend: list[dict[str, str]] = []
         self._causes = self._of_causes(causes)
         self._rest = self._add("other or several causes", "owners", "other") if set(causes) - set(self._causes) else 0

@@ -101,8 +101,20 @@
       textOf(side, "name", label) ?? "unnamed", more,
       events > 1 ? `the longest of ${events} events, together ${duration(level.busy[place])} (${share}), ${when}`
         : `${duration(length)} (${share}), ${when}`,
-      `${side.name}, ${lane.title.split(":")[0]}`,
+      `${side.name}, ${lane.name}`,
     ].filter(Boolean);
+  };
+
+  // The event as the finest level has it, which alone knows of its launch; several events that are shown as one stay so.
+  const exactly = (event) => {
+    const [finest] = event.row.levels;
+    if (event.level === finest || event.level.events[event.place] > 1) return event;
+    let low = 0, high = finest.start.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (finest.start[middle] < event.level.start[event.place]) low = middle + 1; else high = middle;
+    }
+    return finest.start[low] === event.level.start[event.place] ? { ...event, level: finest, place: low } : event;
   };
 
   // --- the row of a table ----------------------------------------------------------------------------------------------------
@@ -465,11 +477,11 @@
     }
 
     // Shows all that is known of an event below the timeline, with the way to its row in a table, and an arrow from its launch.
-    tellAll(event) {
-      const { side, lane, level, place } = event, label = level.label[place], length = level.end[place] - level.start[place];
+    tellAll(shown) {
+      const event = exactly(shown), { side, lane, level, place } = event, label = level.label[place], length = level.end[place] - level.start[place];
       const launched = level.launched?.[place] ?? -1;
       const facts = [
-        ...KEYS.map((key) => [key, textOf(side, key, label)]), ["lane", lane.title.split(":")[0]], ["lasts", `${duration(length)} (${length.toLocaleString("en")} ns)`],
+        ...KEYS.map((key) => [key, textOf(side, key, label)]), ["lane", lane.name], ["lasts", `${duration(length)} (${length.toLocaleString("en")} ns)`],
         ["starts", `${moment(level.start[place], length || 1, this.wall)} after the beginning`],
         ["launched", launched < 0 ? null : `${duration(launched)} before, by thread ${level.launcher[place]}`],
         ["of the whole", `${(100 * level.busy[place] / side.wall).toFixed(3)}%`],
@@ -483,6 +495,7 @@
       this.view.details = made("div", { className: "details" }, button, close, list);
       document.getElementById(`${this.element.id}-said`).after(this.view.details);
       this.view.told = event;
+      this.tip.hidden = true; // it would hide what it repeats
       this.drawArrow();
       kernelscope.say(this.element, described(event).join("; "));
     }
