@@ -125,7 +125,7 @@ def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | N
     if by in COARSE and result["rows"] and not any(is_named(row[by]) for row in result["rows"]):
         print(f"kernelscope: nothing in it names a {by}; --by kernel and --by kind show more", file=sys.stderr)
     most = None if arguments.rows in (None, ALL) else arguments.rows
-    asked = arguments.rows == ALL or arguments.filter or arguments.sort or arguments.group or arguments.columns
+    asked = arguments.rows == ALL or arguments.filter or arguments.group
     read = arguments.format in FOR_READING and not asked
     rows, host = summed_up(result["by"], result["rows"]) if read else (result["rows"], [])
     try:

@@ -67,6 +67,8 @@ EPILOG = (
 
 
 _UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '([^']*)'")
+# options of one command that others are given
+_ELSEWHERE = {"--from": "; `kernelscope import --from NAME FILE -o DIR` reads a file as one format, then name DIR here"}
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 
 
@@ -84,7 +86,10 @@ class _Parser(argparse.ArgumentParser):
     def refuse(self, words: Sequence[str]) -> None:
         """Say that these words are none of the command's, and exit; what follows an unknown option may be its value or not."""
         words = [word for word in words if word.startswith("-")] or words
-        self.error(f"unrecognized arguments: {' '.join(words)}{_meant(words[0].partition('=')[0], self._option_string_actions)}")
+        first = words[0].partition("=")[0]
+        self.error(
+            f"unrecognized arguments: {' '.join(words)}{_ELSEWHERE.get(first) or _meant(first, self._option_string_actions)}"
+        )
 
 
 def _meant(text: str, known: Iterable[str]) -> str:

@@ -65,7 +65,8 @@ def _outliving(stream: Any) -> Any:
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     buffer = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
-    settings: dict[str, Any] = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
+    # with PYTHONUNBUFFERED what is written goes through to the buffer, which a line's end has to empty
+    settings: dict[str, Any] = {"line_buffering": stream.line_buffering or stream.write_through}
     errors = ERRORS if codecs.lookup(stream.encoding).name != "utf-8" else stream.errors
     return io.TextIOWrapper(buffer, stream.encoding, errors, **settings)
 

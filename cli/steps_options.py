@@ -23,7 +23,9 @@ def configure(
         " whole; 3:7 is steps 3 to 7 of auto's"
         f" (default: {default}{explained}; see `kernelscope steps`)",
     )
-    parser.add_argument("--window", metavar="START:END", help="of a capture, only this time: ms after the device's first work")
+    parser.add_argument(
+        "--window", metavar="START:END", help="of a capture, only what starts between: ms after the device's first work"
+    )
     parser.add_argument("--device", metavar="NAME", help=f"of a capture with several, such as cuda:1 (default: {device})")
 
 

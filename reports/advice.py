@@ -56,7 +56,8 @@ def answer(result: Result) -> str:
         totals = (
             f"What ran spans {ms(step_ns)}" if result.get("timeline", True) else f"Kernels and copies add up to {ms(step_ns)}"
         )
-        whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else totals
+        step = "A step" if result.get("certain", True) else "What repeats (a step, or a part of one, such as a layer)"
+        whole = f"{step} takes {ms(step_ns)}" if result["per"] == "a step" else totals
     return f"{whole}{_on(result)}: {', '.join(first)}.{_earlier(result)}{content.busy(result)}{saved}"
 
 

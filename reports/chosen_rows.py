@@ -40,7 +40,7 @@ def chosen(
     rows that agree in them are added up, largest first, but for what is outside of steps. Raises NotInTable, for filters that
     no row matches as well.
     """
-    rows = list(result["rows"])
+    rows, elsewhere = _of_range(result)
     wanted = [(_column(rows, name, "filter by"), pattern) for name, _, pattern in (text.partition("=") for text in filters)]
     sort = _column(rows, sort, "sort by") if sort else None
     group = [_column(rows, name, "group by") for name in group]
@@ -69,7 +69,17 @@ def chosen(
         more = [row for row in inside if id(row) in matching]
         parts = ((more, " of these"), (_without(inside, more), ""), (apart, f", {OUTSIDE_OF_STEPS}"))
         kept += [_others(some, list(every[0]), what) for some, what in parts if some]
-    return {**result, "rows": kept}
+    return {**result, "rows": kept + elsewhere}
+
+
+def _of_range(result: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
+    """Return the rows of a range alone, and as one row those of device work that ran meanwhile and was launched elsewhere."""
+    rows = list(result["rows"])
+    others = [row for row in rows if result.get("inside") and row.get("phase") == OUTSIDE_OF_STEPS]
+    if not others:
+        return rows, []
+    meanwhile = _others(others, list(rows[0]), ", launched elsewhere") | {"count": None, "duration_ns": None}
+    return _without(rows, others), [meanwhile] if meanwhile["time_ns"] else []
 
 
 def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:

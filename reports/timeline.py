@@ -163,8 +163,8 @@ def _lane(lane: Mapping[str, Any], threads: Mapping[int, str], waiting: Sequence
     quiet = lane["kind"] == "calls" and all(waiting[label] for row in lane["rows"] for label in set(row["label"]))
     host = lane["device"] in (None, "cpu")
     return {
-        "kind": lane["kind"], "name": title, "title": f"{title}: {total}", "thread": lane["thread"] if host else None, "quiet": quiet,
-        "rows": [row_of(row) for row in lane["rows"]],
+        "kind": lane["kind"], "name": title, "title": f"{title}: {total}", "thread": lane["thread"] if host else None,
+        "quiet": quiet, "rows": [row_of(row) for row in lane["rows"]],
     }  # fmt: skip
 
 

@@ -61,12 +61,12 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return what to do about one recording; raise EvidenceError for what cannot be read.
 
     Keys: schema, path, framework, device, hardware, step_ns, batch (samples of a step, None where not known), per, steps (what
-    they were taken from), recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that of the
-    kernels; else None), unrecorded (why nothing that computes was recorded; else None), devices (how many do work), calls
-    (name, ns; what the host was in longest, of a recording with recorded_ns), busy (cores, and others: how many of them other
-    processes kept busy; None where not known, or few), parts (what, ns; they add up to step_ns), timeline (whether more than
-    totals is known), longest (name and ns of the kernel, on the host the kind of kernels, that takes a good part of the step;
-    else None), advice (see model.Advice; what saves most first), notes.
+    they were taken from), certain (whether what repeats is surely a step), recorded_ns (of a recording whose device mostly idles:
+    all of its time, where step_ns is that of the kernels; else None), unrecorded (why nothing that computes was recorded; else
+    None), devices (how many do work), calls (name, ns; what the host was in longest, of a recording with recorded_ns), busy
+    (cores, and others: how many of them other processes kept busy; None where not known, or few), parts (what, ns; they add up
+    to step_ns), timeline (whether more than totals is known), longest (name and ns of the kernel, on the host the kind of
+    kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -84,6 +84,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "batch": _batch(subject),
         "per": subject.per,
         "steps": subject.steps,
+        "certain": subject.certain,
         "recorded_ns": subject.recorded_ns,
         "unrecorded": subject.unrecorded,
         "devices": int(subject.trace.kernels["device"].nunique()),

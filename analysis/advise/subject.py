@@ -50,7 +50,7 @@ class Subject:
     facts: settings, options and machine of a run; empty for a capture. used_ns: processor time of a step, of all threads; None
     where not recorded. steps: what the steps were taken from, in words; None where nothing marks them. recorded_ns: how long
     all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others. foreign_cores:
-    how many cores other processes kept busy meanwhile; None where not known.
+    how many cores other processes kept busy meanwhile; None where not known. certain: whether what repeats is surely a step.
     """
 
     path: str
@@ -68,6 +68,7 @@ class Subject:
     timeline: bool = True
     recorded_ns: int | None = None
     foreign_cores: float | None = None
+    certain: bool = True
 
     @property
     def unrecorded(self) -> str | None:
@@ -92,7 +93,8 @@ class Subject:
             names.insert(names.index("tensorflow"), "tensorflow 1")
         compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) or self._is_compiled() else []
         on_host = [f"{one}, on the host" for one in names] if self.on_host else []
-        return [*compiled, *on_host, *names, ""]
+        on_npu = [f"{one}, on an NPU" for one in names] if self.device.startswith("npu") else []
+        return [*compiled, *on_host, *on_npu, *names, ""]
 
     def _is_compiled(self) -> bool:
         """Whether the framework said that it compiles the program; MXNet, that it runs its blocks as graphs."""
@@ -167,7 +169,7 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
         path, trace, done.rows, done.step_ns, done.device, hardware_of(trace, done.device),
         STEPS if done.basis == "steps" else WHOLE, found.sentence() if found else None, len(done.lengths),
         waited_ns=done.waited_ns, timeline=done.basis in ("steps", "window"),
-        recorded_ns=_extent(trace) if done.basis == KERNELS else None,
+        recorded_ns=_extent(trace) if done.basis == KERNELS else None, certain=found is None or found.certain,
     )  # fmt: skip
 
 
@@ -185,6 +187,7 @@ def of_run(run: Run, path: str) -> Subject:
     if passes and passes[0].report.get("settings"):
         facts["settings"] = passes[0].report["settings"]
     facts["compiled"] = passes[0].report.get("compiled") if passes else None
+    facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
     if critical_device(trace) is not None:
         return _without_recording(of_trace(trace, path), run, facts)

@@ -66,22 +66,27 @@ def where(rows: pd.DataFrame, column: str) -> list[str]:
     return [f"It is spread over {rows[column].nunique()} {_PLACES[column]}; the largest parts are in {named}."]
 
 
-def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, names: str = "") -> list[str]:
+def lines(
+    subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, names: str = "", functions: str = ""
+) -> list[str]:
     """Return a sentence on the program's statements that take so long per step, where a lines pass timed them.
 
-    most_ns: statements that take longer also run what is meant elsewhere. hits: how often a step executes them at least.
-    names: what their text must match. Where there was no such pass but the host's lines are on the timeline: see `_meanwhile`.
-    So it is on a device: a line that launches takes long while the device computes, too.
+    most_ns: statements that take longer also run what is meant elsewhere. hits: how often a step executes them at least. names:
+    what their text must match; functions: or the function that they are in, which then come first. Where there was no such pass
+    but the host's lines are on the timeline: see `_meanwhile`. So it is on a device: a line that launches takes long while the
+    device computes, too.
     """
     table, steps = subject.trace.lines, subject.trace.info.get("lines_steps")
     on_timeline = not subject.on_host and not hits and len(subject.trace.host_lines) > 0
     if table.empty or not steps or on_timeline:
         return [] if hits else _meanwhile(subject, least_ns, names)
-    sums = table.groupby(["file", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
+    sums = table.groupby(["file", "function", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
     sums = sums[((sums["time_ns"] >= least_ns) & (sums["time_ns"] <= most_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
     sums = sums.sort_values("time_ns", ascending=False).reset_index()
     if names:
-        sums = sums[sums["text"].astype("string").str.contains(names).fillna(False).to_numpy(bool)]
+        inside = sums["function"].astype("string").str.contains(functions or "$^").fillna(False).to_numpy(bool)
+        matching = sums["text"].astype("string").str.contains(names).fillna(False).to_numpy(bool)
+        sums = pd.concat([sums[inside], sums[matching & ~inside]])
     found = [
         f"{row['file']}:{row['line']} `{str(row['text'])[:_LONGEST]}` ({ms(float(row['time_ns']))})"
         for row in sums.head(_LINES).to_dict("records")
@@ -110,6 +115,12 @@ def _host_is_in(subject: Subject, begin: str, table: pd.DataFrame, recorded_ns: 
     of_recorded = f", in the recorded step of {ms(recorded_ns)}" if apart else ""
     found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
     return [f"{begin} {'; '.join(found)}{of_recorded}."] if found else []
+
+
+def longest_place(subject: Subject, least_ns: float) -> str:
+    """Return where the host was longest while the device idled, by the timeline, if at least so long; empty where not known."""
+    table, _ = _host_lines(subject, "idle_ns", least_ns)
+    return "" if table.empty else f"{place(table.iloc[0].to_dict())} ({ms(float(table['took'].iloc[0]))})"
 
 
 def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.launch import KILLED, launch
-from kernelscope.tracer.inside.launching.options import RERUN_WARMUP, ProfileOptions
+from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.outside import conditions, process_noise
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
@@ -61,7 +61,7 @@ def profile(
     kept. asked: our own command line. once: do not run it again.
     """
     outcome = _recorded(command, options, folder, label, asked)
-    if once or options.rerun or options.window or outcome.status >= KILLED or outcome.short <= RERUN_WARMUP + 1:
+    if once or options.rerun or options.window or outcome.status >= KILLED or outcome.short < 2:
         return outcome
     how = f" with exit status {outcome.status}" if outcome.status else ""
     print(
@@ -72,7 +72,7 @@ def profile(
     first = folder.with_name(folder.name + _FIRST)
     folder.rename(first)
     folder.mkdir()
-    options.rerun = True
+    options.rerun, options.few = True, outcome.short
     again = _recorded(command, options, folder, label, asked)
     worse = again.seen is None or len(again.missing) >= len(outcome.missing)
     shutil.rmtree(folder if worse else first)

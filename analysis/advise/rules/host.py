@@ -25,6 +25,8 @@ _NAME = (
 _REMEDIES = {
     "pytorch": "torch.compile(model, mode='reduce-overhead') or CUDA graphs start many kernels at once; larger batches; fused "
     "optimizers; no Python loops over tensors",
+    "pytorch, on an NPU": "TASK_QUEUE_ENABLE=2, so that torch_npu prepares launches beside Python; torch.compile with torchair's "
+    "backend; larger batches; fused optimizers (torch_npu.optim); no Python loops over tensors",
     "pytorch, compiled": "mode='reduce-overhead' of torch.compile starts each compiled part as a CUDA graph; fewer graph breaks "
     "(TORCH_LOGS=graph_breaks); larger batches; fused optimizers",
     "tensorflow": "tf.function(jit_compile=True) around the whole step; with Keras' fit, jit_compile=True and "
@@ -50,10 +52,12 @@ _NEXT = 500  # ns that an H200 takes from kernel to kernel inside of a CUDA grap
 _EVENT = 10_000  # ns: a gap that is longer on average is no start of a kernel
 _CLOSER = {
     "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, starts them as one",
+    "pytorch, on an NPU": "torch.compile with torchair's backend makes fewer kernels and launches them as one graph",
     "": "fewer, larger kernels, or CUDA graphs, in which the device begins the next kernel sooner",
 }
 _WAITS = "see on the timeline what these kernels wait for: events of other streams, copies, other devices"
 _LINKS = {
+    "pytorch, on an NPU": "https://gitee.com/ascend/pytorch",
     "pytorch": "https://docs.pytorch.org/docs/stable/torch.compiler.html",
     "tensorflow 1": "",
     "tensorflow": "https://www.tensorflow.org/guide/function",
@@ -93,6 +97,8 @@ def device_waits(subject: Subject) -> list[Advice]:
     unknown = few and subject.trace.host_lines.empty
     if unknown:
         evidence.append(f"Of the program's own code there are {words.count(gaps)} gaps, of which nothing tells what it did.")
+    longest = words.longest_place(subject, 0.1 * ns) if few and not unknown else ""
+    move = f"move {longest}, and what else the program does there, out of the step or beside it" if longest else _MOVE
     return [
         Advice(
             "host-bound",
@@ -102,7 +108,7 @@ def device_waits(subject: Subject) -> list[Advice]:
             if subject.waited_ns
             else "all of that idle time, where the host is ahead of the device",
             [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],
-            _MOVE if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
+            move if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
             "" if few else words.text(subject, _LINKS),
             words.ids(rows),
         )

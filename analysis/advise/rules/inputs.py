@@ -22,8 +22,17 @@ _REMEDIES = {
     "jax": "prepare the next batch on another thread while the step runs, and jax.device_put it ahead",
     "": "prepare the next batch in other threads or processes while the step runs",
 }
+# where other processes make the batches already
+_BY_WORKERS = {
+    "pytorch": "workers make the batches already, but not as fast as the step takes them: more of them while cores are idle "
+    "(num_workers), more batches ahead (prefetch_factor), cheaper samples (decode and augment whole batches, keep what was "
+    "decoded), or on the GPU (torchvision v2, DALI)",
+    "pytorch, on the host": "workers make the batches already, but not as fast as the step takes them: cheaper samples (whole "
+    "batches at once, keep what was decoded); more workers only where cores are idle",
+}
 _MUCH, _BUSY = 0.25, 0.8  # of the step, that such calls take; and of all cores' time, that is used
 _FETCHES = r"(?i)^for .* in |next\(|batch|load|data"
+_MAKERS = r"(?i)__(?:getitems?|iter|next)__|collate|transform|augment|decode|load|fetch|read|sample"  # functions that do
 _LINKS = {
     "pytorch": "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
     "tensorflow": "https://www.tensorflow.org/guide/data_performance",
@@ -50,6 +59,7 @@ def waiting(subject: Subject) -> list[Advice]:
         if calls
         else []
     )
+    by_workers = subject.facts.get("batches_by_workers")
     said = rows[rows["detail"].notna()]
     if words.time_of(said) > ns / 2:
         evidence += words.where(said, "detail")
@@ -61,8 +71,8 @@ def waiting(subject: Subject) -> list[Advice]:
             "the step waits for its batch",
             saves,
             estimate,
-            [*evidence, *words.lines(subject, 0.2 * ns, words.SLOWED * ns, names=_FETCHES)],
-            IN_PYTHON if calls else words.text(subject, _REMEDIES),
+            [*evidence, *words.lines(subject, 0.2 * ns, words.SLOWED * ns, names=_FETCHES, functions=_MAKERS)],
+            IN_PYTHON if calls else words.text(subject, {**_REMEDIES, **(_BY_WORKERS if by_workers else {})}),
             words.text(subject, _LINKS),
             words.ids(rows),
         )

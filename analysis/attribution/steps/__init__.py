@@ -119,6 +119,8 @@ def _why_not(trace: Trace, work: StreamWork, request: Request) -> str:
     if not number:
         others = ", ".join(label for label, _ in itertools.islice(ranges.labelled(trace), 3)) if what == "range" else ""
         return f"no {what} has that name" + (f"; ranges that repeat are {others}" if others else "")
+    if number == 1:
+        return f"only one such {what} is there, and steps go from one to the next; --range looks at what runs inside of a range"
     return f"{number} such {what}s are there, and what the device does from one to the next is not alike"
 
 

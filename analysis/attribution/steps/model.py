@@ -17,7 +17,7 @@ Float = npt.NDArray[np.float64]
 MOST_WORK = 400_000  # pieces of work that are looked at: what repeats has repeated by then
 LEAST = 2  # whole steps
 PROFILER = "the profiler"  # the source of steps that a recording marks itself, where no tool is named
-_MOSTLY = 0.8  # of the kernels' time: where less of it is in steps, that is said
+MOSTLY = 0.8  # of the kernels' time: where less of it is in steps, that is said
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class DetectedSteps:
     interrupted: int = 0
     only: tuple[int, int] | None = None
 
+    @property
+    def certain(self) -> bool:
+        """Whether they are surely steps: kernels that nothing marks repeat in the layers of one, too."""
+        return self.method != "period" or self.confidence == "high"
+
     def sentence(self) -> str:
         """Return in words what the steps are, and how sure that is."""
         return self.described(f", confidence {self.confidence}")
@@ -64,7 +69,7 @@ class DetectedSteps:
         left += [f"{self.interrupted} many times as long were interrupted"] if self.interrupted else []
         cut = "what follows them is left out, as nothing marks its end" if self.cut == 1 else f"{self.cut} after them are cut"
         left += [cut] if self.cut else []
-        left += [f"{1 - self.covered:.0%} of the kernels' time is in none of them"] if self.covered < _MOSTLY else []
+        left += [f"{1 - self.covered:.0%} of the kernels' time is in none of them"] if self.covered < MOSTLY else []
         left += [f"only steps {self.only[0]} to {self.only[1]} of these are looked at"] if self.only else []
         more = "".join(f"; {one}" for one in left)
         number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"

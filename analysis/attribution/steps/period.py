@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelscope.analysis.attribution.steps.judging import judged
-from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, Int, StreamWork, commonest
+from kernelscope.analysis.attribution.steps.model import LEAST, MOSTLY, DetectedSteps, Int, StreamWork, commonest
 
 _MOST = 40  # numbers of occurrences that are tried
 _AS_GOOD = 0.01  # likeness that is no difference, unless parts are the same in everything
@@ -33,12 +34,17 @@ def find(work: StreamWork) -> Iterator[DetectedSteps]:
     tried = distinct if len(distinct) <= _MOST else distinct[np.linspace(0, len(distinct) - 1, _MOST).astype(int)]
     result = [steps for count in tried if (steps := _of_count(work, counts, int(count))) is not None]
     result += [steps for steps in (_of_distance(work),) if steps is not None]
-    result = [steps for steps in result if steps.confidence != "low"]
+    result = [_beside(steps) for steps in result if steps.confidence != "low"]
     if result:
         same = any(map(is_exact, result))
         least = _SAME if same else max(steps.likeness for steps in result) - _AS_GOOD
         result.sort(key=lambda steps: (steps.likeness < least, -len(steps.table)))
     yield from result
+
+
+def _beside(steps: DetectedSteps) -> DetectedSteps:
+    """Return steps beside much other work as less sure: a model's layers repeat so, too, and the rest of it does not."""
+    return replace(steps, confidence="medium") if steps.covered < MOSTLY else steps
 
 
 def is_exact(steps: DetectedSteps) -> bool:

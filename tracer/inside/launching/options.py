@@ -22,7 +22,8 @@ class ProfileOptions(object):
     home folders and user names stay in what is written. sources: the program's own files are kept. passes: which are recorded.
     changes: what is changed of the program (see tracer.inside.changes). variables: of its environment. end: it ends with the last
     pass. ranks: "all" or "0,7"; without, rank 0. Ranks record the same steps: these are counted and not timed.
-    alone: the command is one rank, whose launcher started us.
+    alone: the command is one rank, whose launcher started us. few: how many steps the command has, where an earlier run of it
+    ended before all passes had theirs: one of them is measured at least.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class ProfileOptions(object):
         more: int = STEPS,
         ranks: Optional[str] = None,
         alone: bool = False,
+        few: Optional[int] = None,
     ) -> None:
         self.steps = steps
         self.window = window
@@ -62,6 +64,7 @@ class ProfileOptions(object):
         self.more = more
         self.ranks = ranks
         self.alone = alone
+        self.few = few
 
     def plans(self) -> List[List[Dict[str, Any]]]:
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
@@ -69,7 +72,7 @@ class ProfileOptions(object):
         counts = {name: self.steps if name == "clean" else half for name in PASSES}
         if self.window is not None and not self.rerun:
             counts = _shared(self.window[1] - self.window[0])
-        skipped = 0 if self.window is not None else SKIPPED
+        skipped = 0 if self.window is not None else self._spared(SKIPPED, self._rerun_warmup())
         entries = [
             {
                 "pass": name,
@@ -87,7 +90,14 @@ class ProfileOptions(object):
         if self.window is not None:
             return {"steps": self.window[0], "settle": False}
         settle = not self.rerun and self.warmup > 0 and not self.ranks
-        return {"steps": RERUN_WARMUP if self.rerun else self.warmup, "settle": settle}
+        return {"steps": self._rerun_warmup() if self.rerun else self.warmup, "settle": settle}
+
+    def _rerun_warmup(self) -> int:
+        return self._spared(RERUN_WARMUP, 0)
+
+    def _spared(self, steps: int, before: int) -> int:
+        """Return how many of so many steps need not count, that one is left after them and those before."""
+        return steps if self.few is None else max(0, min(steps, self.few - before - 1))
 
 
 def _shared(steps: int) -> Dict[str, int]:

@@ -173,7 +173,9 @@ class Result(object):
         elif steps is not None:
             self.short = steps
             text = (
-                "not all recorded, the script ended after %d steps; choose a window with --steps A:B, "
+                "not recorded, the script ended with its first step, and measuring begins after one; let it make two or more"
+                if steps < 2
+                else "not all recorded, the script ended after %d steps; choose a window with --steps A:B, "
                 "or run it once for each pass with --passes rerun" % steps
             )
         elif "worker" in kinds and not os.path.exists(self._path("owner")):
