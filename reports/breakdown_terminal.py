@@ -93,6 +93,9 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     more = {key: name for key, name in _OF_LINES.items() if any(row.get(key) is not None for row in shown)}
     for heading in more.values():
         table.add_column(heading, justify="right", no_wrap=True)
+    overlaps = breakdown_words.overlaps(result)
+    if overlaps:  # time is a share of the wall time then, and not calls times average
+        table.add_column("durations", justify="right", no_wrap=True)
     table.add_column("calls", justify="right", no_wrap=True)
     single = breakdown_words.executions(shown)
     single = (
@@ -102,18 +105,19 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     for place, title in enumerate(single.values()):
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
     table.add_column(" ".join(first), footer=breakdown_words.whole(result), overflow="fold")
+    blank = len(more) + overlaps + 1 + len(single)
     alike = Counter(_names(row, first, beneath) for row in shown)
     apart = short_names.apart(str(row["kernel"]) for row in shown if row.get("kernel") and alike[_names(row, first, beneath)] > 1)
     for place, row in enumerate(shown):
         if rest and place == most:
-            table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
+            table.add_row(*_more(rest, unit, decimals, blank))
         named, details = _names(row, first, beneath)
         if alike[named, details] > 1 and (own := apart.get(str(row.get("kernel")))):
             details = (*details, printable(own))
         name = Text(" ".join(named), style="bold")
         if details:
             name.append("\n" + " · ".join(details), style="not bold dim")
-        numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
+        numbers = [units.in_unit(row.get(key), unit, decimals) for key in (*more, *(["duration_ns"] if overlaps else []))]
         time = units.in_unit(breakdown_words.row_ns(row), unit, decimals)
         each = [
             breakdown_words.execution(row, key) if key == breakdown_words.RATE else units.in_unit(row.get(key), of_one, 1)
@@ -121,7 +125,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         ]
         table.add_row(time, units.percent(row["share"]), *numbers, breakdown_grid.called(result, row), *each, name)
     if rest and not host:
-        table.add_row(*_more(rest, unit, decimals, len(more) + 1 + len(single)))
+        table.add_row(*_more(rest, unit, decimals, blank))
     return table
 
 

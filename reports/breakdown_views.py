@@ -36,7 +36,6 @@ _CALL_TITLES = {
     "duration_ns": "time", "share": "share", "count": "calls", "mean_ns": "average", "median_ns": "median", "min_ns": "shortest",
     "max_ns": "longest",
 }  # fmt: skip
-_OVERLAP = 1.05  # times the kernels' time
 
 
 def breakdown(part: Mapping[str, Any]) -> View:
@@ -111,7 +110,7 @@ class _Rows:
         """Return the columns: the name, numbers, what more is known."""
         of_kernels = part["by"] in _OF_KERNELS
         # durations say what time and calls say, but where kernels overlap in a capture that is looked at as a whole
-        overlaps = part.get("window") == "capture" and _overlaps(part["rows"])
+        overlaps = breakdown_words.overlaps(part)
         twice = of_kernels and bool(self.single) and self.timed and not overlaps
         durations = ViewColumn("durations", True, "duration", twice)
         sums = [ViewColumn(title, True, how) for title, how in _SUMS.items()]
@@ -148,14 +147,6 @@ class _Rows:
         if self.timed:
             return [time, share, count, *executions, duration]
         return [replace(duration, bar=row["duration_ns"] / self.longest), share, count, *executions]
-
-
-def _overlaps(rows: Sequence[Row]) -> bool:
-    """Return whether kernels' durations add up to more than the time that they have of the wall time."""
-    times, durations = (
-        sum(row[name] or 0 for row in rows if row.get("mean_ns") is not None) for name in ("time_ns", "duration_ns")
-    )
-    return durations > _OVERLAP * times
 
 
 def _column(key: str, asked: bool) -> ViewColumn:

@@ -16,6 +16,7 @@ RATE = "gflops_per_s"
 EXECUTIONS = {  # of kernels
     "mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest", RATE: "GFLOP/s",
 }  # fmt: skip
+_OVERLAP = 1.05  # times the kernels' time
 
 
 def by(breakdown: Mapping[str, Any]) -> str:
@@ -65,6 +66,13 @@ def whole_ns(breakdown: Mapping[str, Any]) -> int:
 def row_ns(row: Mapping[str, Any]) -> int:
     """Return a row's part of the whole: its share of the wall time or, of totals, its durations."""
     return int(row["duration_ns"] if row["time_ns"] is None else row["time_ns"])
+
+
+def overlaps(breakdown: Mapping[str, Any]) -> bool:
+    """Return whether durations of a whole capture's kernels add up to more than the time that they have of the wall time."""
+    timed = [row for row in breakdown["rows"] if row.get("mean_ns") is not None]
+    times, durations = (sum(row[name] or 0 for row in timed) for name in ("time_ns", "duration_ns"))
+    return breakdown.get("window") == "capture" and durations > _OVERLAP * times
 
 
 def executions(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from kernelscope.reports.text import printable
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442")
 PHASES = {"forward": "#0072B2", "backward": "#E69F00", "optimizer": "#009E73", "data": "#CC79A7", "other": "#999999"}
 SLOWER, FASTER = "#D55E00", "#0072B2"
+_NARROW_TITLE = 30  # characters of a line
 NAME = 28  # characters of a name
 # lines only: dots and circles make large files
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++", "//--", "\\\\||", "----||")
@@ -107,7 +108,7 @@ def bars(style: Style, rows: int, title: str, xlabel: str, more_in: float = 0.0)
     """Return a figure with one axes for `rows` horizontal bars; more_in: height of what stands below it."""
     figure = canvas(style, 0.36 * rows + 0.8 + more_in)
     axes = figure.subplots()
-    axes.set_title(title, loc="left")
+    axes.set_title("\n".join(textwrap.wrap(title, _NARROW_TITLE)) if style.narrow else title, loc="left")
     axes.set_xlabel(xlabel)
     return figure, axes
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -132,11 +133,12 @@ def test_what_was_recorded_before_a_sudden_end_is_kept(tmp_path: Path, ending: s
     assert "steps: clean 5" in done.stderr
 
 
-def test_a_script_that_ends_early_is_told_what_to_do(tmp_path: Path) -> None:
+def test_a_script_of_one_step_is_told_what_to_do(tmp_path: Path) -> None:
     done = profiled(tmp_path / "run", sys.executable, str(TOY), "1")
     assert done.returncode == 4
-    assert "ended after 1 steps" in done.stderr
-    assert "--passes rerun" in done.stderr
+    assert "the script ended with its first step" in done.stderr
+    assert "let it make two or more" in done.stderr
+    assert done.stdout.count("step 0, done") == 1, "another run would see no more"
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert not record["complete"]
 
@@ -149,6 +151,36 @@ def test_a_script_with_too_few_steps_for_all_passes_is_run_again(tmp_path: Path)
     assert done.stdout.count("step 0, done") == 1 + 4
     assert [len(measured(folder, name)) for name in ("clean", "layers", "kernels", "lines")] == [6, 3, 3, 3]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"], "the first recording, which has less, is not kept"
+
+
+@pytest.mark.parametrize(("steps", "found"), [(2, [1, 1, 1, 1]), (5, [2, 1, 1, 1])])
+def test_a_script_of_very_few_steps_has_an_answer(tmp_path: Path, steps: int, found: list[int]) -> None:
+    folder = tmp_path / "run"
+    done = profiled(folder, sys.executable, str(TOY), str(steps), options=())
+    assert done.returncode == 0
+    assert done.stdout.count("step 0, done") == 1 + 4
+    assert [len(measured(folder, name)) for name in ("clean", "layers", "kernels", "lines")] == found
+
+
+def test_it_is_said_beforehand_that_a_script_is_run_again(tmp_path: Path) -> None:
+    line = [
+        sys.executable,
+        "-m",
+        "kernelscope.cli.main",
+        "profile",
+        "-o",
+        str(tmp_path / "run"),
+        "--",
+        sys.executable,
+        str(TOY),
+        "4",
+    ]
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=True, env=unbuffered
+    )
+    before = done.stdout[: done.stdout.index("it is run 4 times more")]
+    assert before.count("step 0, done") == 1
 
 
 def test_a_script_is_run_once_where_that_is_asked_for(tmp_path: Path) -> None:
