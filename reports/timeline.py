@@ -19,7 +19,7 @@ from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units
 from kernelscope.reports.colours import HOST, KINDS, of_owner
 from kernelscope.reports.interactive import Interactive
-from kernelscope.reports.text import WHOLE, printable
+from kernelscope.reports.text import SENTENCE, WHOLE, printable
 
 LANES = 32  # lanes of one side
 WORK = 7  # kinds of work with a colour of their own
@@ -81,16 +81,15 @@ def _about(made: Mapping[str, Any]) -> str:
         step = f"step {made['step']}, {units.duration(high - low)} (median {units.duration(made['median_ns'])})"
         return f"the whole recording, {wall}; shown first: {step}"
     if not made["steps"]:
-        found = made.get("found")
-        return (
-            f"the whole capture, {wall}, {f'which marks no steps; found: {printable(found)}' if found else 'which has no steps'}"
-        )
+        return f"the whole capture, {wall}, which {'marks' if made.get('found') else 'has'} no steps"
     return f"step {made['step']}, {wall} (median {units.duration(made['median_ns'])})"
 
 
 def _left_out(sides: Sequence[Side]) -> Iterator[str]:
     """Yield what is not drawn as it was."""
     for name, made in sides:
+        if made.get("found"):
+            yield f"{printable(name)}, steps found: {printable(made['found'], SENTENCE)}."
         said = []
         if made["cut"]:
             said.append(f"what reaches beyond it is cut there ({_events(made['cut'])})")

@@ -51,7 +51,14 @@ def test_only_what_a_range_holds(capsys):
     result = json.loads(out)
     assert f"inside of range {name}, which was open" in err
     assert sum(row["time_ns"] for row in result["rows"]) == result["step_ns"]
-    assert sum(row["count"] for row in result["rows"] if not row["kernel"].startswith("(")) == len(trace.kernels)
+    opened = trace.ranges[trace.ranges["name"] == name]
+    launches = trace.kernels[trace.kernels["launch_ns"].notna()]
+    of_thread = [launches[(launches["launch_thread"] == one.thread).to_numpy(bool)]["launch_ns"] for one in opened.itertuples()]
+    inside = [
+        launched.between(one.start_ns, one.end_ns).sum() for one, launched in zip(opened.itertuples(), of_thread, strict=True)
+    ]
+    assert inside == [1, 1], "two threads open it, of which one is looked at"
+    assert sum(row["count"] for row in result["rows"] if not row["kernel"].startswith("(")) == 1
     _, out, _ = shown(capsys, path, "--by", "kernel", "--range", name, "--rows", "2")
     first, beside, *_, last = out.splitlines()
     assert first.endswith(f": range {name} by kernel")

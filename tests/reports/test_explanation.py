@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kernelscope.reports import comparison_tables, comparison_terminal, explanation, explanation_lines, figures, html, units
+from kernelscope.reports.text import WHOLE
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 SIGNED = r"[+-]?[\d,]+(?:\.\d+)?"
@@ -255,7 +256,7 @@ def test_the_page_is_one_file_with_links_that_lead_somewhere(case, tmp_path, par
     assert page.tags.count("script") == 5, "two libraries of tables, and what is ours"
     assert {"img", "iframe", "object", "embed"}.isdisjoint(page.tags)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
-    assert "A" * 700 not in text
+    assert "A" * (WHOLE + 1) not in text
     identifiers = [value for _, name, value in page.attributes if name == "id"]
     assert len(identifiers) == len(set(identifiers))
     links = [value for _, name, value in page.attributes if name == "href" and value != "data:,"]

@@ -56,7 +56,9 @@ def test_where_the_host_is_while_a_program_starts():
 def test_of_several_devices_it_is_said_which_one_a_step_waits_for():
     result = advise(corpus("nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"))
     assert result["devices"] == 2
-    assert advice.answer(result).startswith("A step takes 29.3 ms on cuda:1 of 2 devices")
+    assert advice.answer(result).startswith(
+        "What repeats (a step, or a part of one, such as a layer) takes 29.3 ms on cuda:1 of 2 devices"
+    )
     assert any(note.startswith("what a step is: 23 steps, the period of the kernels") for note in result["notes"])
 
 
