@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 _LONGEST = 60
-_HEAD = 32  # characters that stay of the front of a longer name
 _SPLIT = re.compile(r"split_?k", re.IGNORECASE)
 _GENERAL = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|foreach|cutlass::Kernel\d?$")
 _FUNCTOR = re.compile(
@@ -96,6 +95,4 @@ def _plain(name: object) -> str:
     text = text.split("<", 1)[0].removeprefix("at::native::").strip() or str(name)[:_LONGEST]
     if len(text) <= _LONGEST:
         return text
-    head, tail = text[:_HEAD], text[_HEAD + 1 - _LONGEST :]  # kernels of one family differ at their ends: tiles, layouts
-    split = " split-k" if _SPLIT.search(text) and not _SPLIT.search(head + tail) else ""  # which others of a size are not
-    return f"{head}…{tail}{split}"
+    return text[:_LONGEST] + ("… split-k" if _SPLIT.search(text[_LONGEST:]) else "…")  # which others of a size are not
