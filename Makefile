@@ -8,7 +8,7 @@ MORE := jax,keras-torch,onednn,onnxruntime
 OLDER := chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed licences hashes gpu-check clean
+.PHONY: help demo dist docs environments test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed licences hashes gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -29,8 +29,10 @@ dist: $(VENV)/.installed ## build the source distribution and the wheel into dis
 docs: $(VENV)/.installed ## build the documentation site into out/site, which opens from the disk
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-test: $(VENV)/.installed lint ## run all tests, with real frameworks (sets up what it needs)
+environments: $(VENV)/.installed ## set up the frameworks that tests use
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
+
+test: $(VENV)/.installed lint environments ## run all tests, with real frameworks (sets up what it needs)
 	$(BIN)/python -m pytest -m 'not long' -n 2 --dist loadfile --no-loadscope-reorder --durations 40 --junit-xml out/tests.xml
 
 test-all: $(VENV)/.installed lint ## run what repeats at length what other tests show, too
@@ -79,8 +81,8 @@ foreign: $(VENV)/.installed ## profile programs that nobody here wrote (fetches 
 	$(BIN)/python tests/tools/foreign/run.py $(FOREIGN)
 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
-	$(BIN)/python tests/tools/fuzz/run.py --seconds 120 --seed 1
-	$(BIN)/python tests/tools/fuzz/folders.py --seconds 60 --seed 1
+	$(BIN)/python tests/tools/fuzz/run.py --seconds 80 --seed 1
+	$(BIN)/python tests/tools/fuzz/folders.py --seconds 40 --seed 1
 
 guided: $(VENV)/.installed ## fuzz readers as coverage leads (10 min; GUIDED: options)
 	$(BIN)/pip install --quiet '.[fuzz]' && $(BIN)/python tests/tools/fuzz/guided.py --seconds 600 $(GUIDED)
