@@ -1,11 +1,11 @@
-"""Let single system calls of commands fail (no space, an error of the disk), and look at what is said and left.
+"""Let single system calls of commands fail (no space, an error of the disk) or kill them, and look at what is said and left.
 
-    python tests/tools/faults/syscalls.py [--times 20] [--seed 1] [--only NAME] [--error ENOSPC --error EIO]
+    python tests/tools/faults/syscalls.py [--times 20] [--seed 1] [--only NAME] [--error ENOSPC|EIO|EINTR|KILL ...]
 
-strace counts the calls with which a command writes, and then lets one of them fail, a random one each time. After that the
-command either succeeded, or said in a line of ours what failed, without a traceback; what it had read is as it was; what it left
-can be read or is refused in one line; and the same command, told to replace that, ends well. Exits with 1 where that does not
-hold.
+strace counts the calls with which a command writes, and then lets one of them fail, a random one each time, or each one in turn
+where there are no more than --times. After that the command either succeeded, or said in a line of ours what failed, without a
+traceback, unless it was killed in the call; what it had read is as it was; what it left can be read or is refused in one line;
+and the same command, told to replace that, ends well. Exits with 1 where that does not hold.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from killed import DATA, KERNELSCOPE, Command, commands, digest, filled, remove,
 
 CALLS = ("write", "pwrite64", "writev", "rename", "renameat2", "mkdir", "openat", "ftruncate", "fsync")
 ERRORS = ("ENOSPC", "EIO")
+KILL = "KILL"  # in place of an error: the command is killed as the call begins
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT")
 _CALL = re.compile(r"^\d+\s+(\w+)\((.*)")
 
@@ -55,10 +56,13 @@ def openings(log: Path) -> list[int]:
 def case(command: Command, out: Path, scratch: Path, call: str, number: int, error: str) -> list[str]:
     """Let one call fail; return what is wrong."""
     words = filled(command.words, out)
-    done = traced(words, scratch, "-e", f"inject={call}:error={error}:when={number}", "-o", os.devnull)
+    how = "signal=KILL" if error == KILL else f"error={error}"
+    done = traced(words, scratch, "-e", f"inject={call}:{how}:when={number}", "-o", os.devnull)
     wrong = []
     said = done.stderr.strip().splitlines()
-    if "Traceback" in done.stderr or done.returncode < 0:
+    if error == KILL:
+        wrong += _left(command, out, scratch)
+    elif "Traceback" in done.stderr or done.returncode < 0:
         wrong.append(f"a traceback, or a signal (status {done.returncode}): {said[-1:]}")
     elif done.returncode and not any("error:" in line for line in said):
         wrong.append(f"it fails and does not say why (status {done.returncode}): {said[-1:]}")
@@ -71,6 +75,15 @@ def case(command: Command, out: Path, scratch: Path, call: str, number: int, err
         wrong.append(f"the next try fails: {again.stderr.strip().splitlines()[-1:]}")
     remove(out)
     return [f"{command.name}, {error} in {call} {number}: {line}" for line in wrong]
+
+
+def _left(command: Command, out: Path, scratch: Path) -> list[str]:
+    """Return what is wrong with what a killed command left."""
+    if command.reads is None or not any(out.parent.glob(out.name + "*")):
+        return []
+    seen = run(filled(command.reads, out), scratch)
+    refused = "Traceback" not in seen.stderr and seen.returncode in (0, 2, 3)
+    return [] if refused else [f"what is left cannot be read: exit status {seen.returncode}: {seen.stderr[-200:]}"]
 
 
 def main() -> int:
