@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,17 +129,7 @@ class Page:
 
 def page(result: Result) -> Page:
     """Return what a page shows."""
-    step_ns = max(int(result["step_ns"]), 1)
-    parts = [
-        {
-            "what": part["what"],
-            "time": ms(part["ns"]),
-            "share": _share(part["ns"], step_ns),
-            "width": 100 * part["ns"] / step_ns,
-            "colour": f"part-{_NOT_LETTERS.sub('-', part['what'].lower())}",  # a class of style.css
-        }
-        for part in ([] if _starting(result) else result["parts"])
-    ]
+    parts = [] if _starting(result) else stacked(result["parts"])
     pieces = [
         {
             "saves": _saving(one),
@@ -151,8 +141,27 @@ def page(result: Result) -> Page:
         }
         for one in result["advice"]
     ]
-    alternative = ", ".join(f"{part['what']} {part['share']}" for part in parts)
-    return Page(_printable(answer(result)), parts, pieces[:MOST], pieces[MOST:], list(result["notes"]), alternative)
+    return Page(_printable(answer(result)), parts, pieces[:MOST], pieces[MOST:], list(result["notes"]), in_words(parts))
+
+
+def stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return parts (what, ns) as a page draws them above each other."""
+    whole = max(sum(part["ns"] for part in parts), 1)
+    return [
+        {
+            "what": part["what"],
+            "time": _long(part["ns"]),
+            "share": _share(part["ns"], whole),
+            "width": 100 * part["ns"] / whole,
+            "colour": f"part-{_NOT_LETTERS.sub('-', part['what'].lower())}",  # a class of style.css
+        }
+        for part in parts
+    ]
+
+
+def in_words(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Return such parts for those who do not see them."""
+    return ", ".join(f"{part['what']} {part['share']}" for part in parts)
 
 
 class AdviceText:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,9 @@ def write_capture(
     if advised is not None:
         context |= {"headline": context["advised"].answer, "whole": context["headline"]}
         context["scope"] = captures.scope(advised, breakdowns)
+        if not context["advised"].parts:
+            whole = advice.stacked(captures.parts(breakdowns))
+            context["advised"] = replace(context["advised"], parts=whole, alternative=advice.in_words(whole))
     _write(_page("capture.html", context), path)
 
 
