@@ -161,7 +161,7 @@ print(inspect.signature(jax.jit), jax.value_and_grad(double).__name__, jax.value
 
 
 def test_compiled_functions_are_what_they_were(python: str, tmp_path: Path) -> None:
-    done, without = profiled(tmp_path / "run", python, "-c", _SAME), plain(python, "-c", _SAME)
+    done, without = profiled(tmp_path / "run", python, "-c", _SAME, options=("--once", "--quiet")), plain(python, "-c", _SAME)
     assert without.returncode == 0, without.stderr
     assert done.stdout == without.stdout
 
