@@ -127,9 +127,9 @@ class Page:
     alternative: str
 
 
-def page(result: Result) -> Page:
-    """Return what a page shows."""
-    parts = [] if _starting(result) else stacked(result["parts"])
+def page(result: Result, whole: Sequence[Mapping[str, Any]] = ()) -> Page:
+    """Return what a page shows. whole: parts of all of the recording, shown of one that has none of a step."""
+    parts = _stacked(([] if _starting(result) else result["parts"]) or whole)
     pieces = [
         {
             "saves": _saving(one),
@@ -141,10 +141,11 @@ def page(result: Result) -> Page:
         }
         for one in result["advice"]
     ]
-    return Page(_printable(answer(result)), parts, pieces[:MOST], pieces[MOST:], list(result["notes"]), in_words(parts))
+    alternative = ", ".join(f"{part['what']} {part['share']}" for part in parts)
+    return Page(_printable(answer(result)), parts, pieces[:MOST], pieces[MOST:], list(result["notes"]), alternative)
 
 
-def stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return parts (what, ns) as a page draws them above each other."""
     whole = max(sum(part["ns"] for part in parts), 1)
     return [
@@ -157,11 +158,6 @@ def stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for part in parts
     ]
-
-
-def in_words(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Return such parts for those who do not see them."""
-    return ", ".join(f"{part['what']} {part['share']}" for part in parts)
 
 
 class AdviceText:

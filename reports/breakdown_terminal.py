@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.accounting import host_rows
-from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import breakdown_grid, breakdown_words, captures, terminal, units
 from kernelscope.reports.breakdown_grid import TALL
 from kernelscope.reports.content import Row
@@ -106,14 +105,14 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         table.add_column(title if place else f"{title}, {of_one}", justify="right")
     table.add_column(" ".join(first), footer=breakdown_words.whole(result), overflow="fold")
     blank = len(more) + overlaps + 1 + len(single)
-    alike = Counter(_names(row, first, beneath) for row in shown)
-    apart = short_names.apart(str(row["kernel"]) for row in shown if row.get("kernel") and alike[_names(row, first, beneath)] > 1)
-    for place, row in enumerate(shown):
+    names = [_names(row, first, beneath) for row in shown]
+    alike = Counter(names)
+    apart = breakdown_words.kernels_apart([row for row, own in zip(shown, names, strict=True) if alike[own] > 1])
+    for place, (row, (named, details)) in enumerate(zip(shown, names, strict=True)):
         if rest and place == most:
             table.add_row(*_more(rest, unit, decimals, blank))
-        named, details = _names(row, first, beneath)
-        if alike[named, details] > 1 and (own := apart.get(str(row.get("kernel")))):
-            details = (*details, printable(own))
+        if alike[named, details] > 1 and (told := apart.get(str(row.get("kernel")))):
+            details = (*details, printable(told))
         name = Text(" ".join(named), style="bold")
         if details:
             name.append("\n" + " · ".join(details), style="not bold dim")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelscope.analysis.accounting.host_rows import summed_up
-from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.content import Row
 from kernelscope.reports.sections import (
@@ -102,7 +101,7 @@ class _Rows:
         own = ("layer", "phase") if by == "layer-kernel" else ()
         beneath = (*own, "problem") if by in _OF_KERNELS else ()
         timed = any(row["time_ns"] is not None for row in rows)
-        apart = short_names.apart(str(row["kernel"]) for row in rows if row.get("kernel")) if by in _OF_KERNELS else {}
+        apart = breakdown_words.kernels_apart(rows) if by in _OF_KERNELS else {}
         keys = [key for key in known if key not in own]
         return cls(known, keys, beneath, apart, breakdown_words.executions(rows), timed, longest)
 

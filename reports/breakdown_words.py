@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import units
 
 _APART = 0.005  # of a step: so far the host's steps are from the device's before it is said
@@ -66,6 +67,11 @@ def whole_ns(breakdown: Mapping[str, Any]) -> int:
 def row_ns(row: Mapping[str, Any]) -> int:
     """Return a row's part of the whole: its share of the wall time or, of totals, its durations."""
     return int(row["duration_ns"] if row["time_ns"] is None else row["time_ns"])
+
+
+def kernels_apart(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what tells kernels of one short name apart (see short_names.apart), by the whole names of these rows' kernels."""
+    return short_names.apart(str(row["kernel"]) for row in rows if row.get("kernel"))
 
 
 def overlaps(breakdown: Mapping[str, Any]) -> bool:

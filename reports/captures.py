@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelscope.analysis.accounting.host_rows import summed_up
+from kernelscope.analysis.accounting.idle_causes import QUEUED
+from kernelscope.analysis.advise.advice import idle_part
 from kernelscope.reports import breakdown_words, units
 
 Record = Mapping[str, Any]
@@ -71,14 +73,6 @@ def scope(advised: Mapping[str, Any], breakdowns: Envelopes) -> str:
     )
 
 
-_DEVICE_PARTS = {"between kernels": "between kernels"}
-# What the host did while nothing computed, in the words of advice; of what is not here the device waits for the host
-_HOST_PARTS = {
-    "allocating": "allocating", "synchronisation": "synchronisation", "copying": "copying alone", "data": "waiting for input",
-    "unknown": "idle, unknown why",
-}  # fmt: skip
-
-
 def parts(breakdowns: Envelopes) -> list[dict[str, Any]]:
     """Return what a whole recording went on with (what, ns), longest first: of one that is mostly start-up there is no step."""
     kinds = next((part for part in breakdowns if part["by"] == "kind" and part["rows"]), None)
@@ -87,10 +81,10 @@ def parts(breakdowns: Envelopes) -> list[dict[str, Any]]:
     sums: dict[str, int] = {}
     for row in kinds["rows"]:
         place, _, cause = str(row["kind"]).strip("()").partition(": ")
-        if place == "device":
-            what = _DEVICE_PARTS.get(cause, "copying alone" if cause.startswith(("copy", "memory")) else "computing")
+        if place == "device" and cause.startswith(("copy", "memory")):
+            what = "copying alone"
         else:
-            what = _HOST_PARTS.get(cause, "waiting for the host") if cause else "computing"
+            what = idle_part(cause) if cause and (place == "host" or cause == QUEUED) else "computing"
         sums[what] = sums.get(what, 0) + int(row["time_ns"] or 0)
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,13 +95,11 @@ def write_capture(
     device: tables of what the device did (see `measured`). Raises OSError when the file cannot be written.
     """
     tables = {"calls": breakdown_views.calls(calls), "device": device}
-    context = {**_capture(record, breakdowns), **tables, "interactive": interactive, **_advised(advised)}
+    context = {**_capture(record, breakdowns), **tables, "interactive": interactive}
+    context |= _advised(advised, captures.parts(breakdowns))
     if advised is not None:
         context |= {"headline": context["advised"].answer, "whole": context["headline"]}
         context["scope"] = captures.scope(advised, breakdowns)
-        if not context["advised"].parts:
-            whole = advice.stacked(captures.parts(breakdowns))
-            context["advised"] = replace(context["advised"], parts=whole, alternative=advice.in_words(whole))
     _write(_page("capture.html", context), path)
 
 
@@ -137,9 +134,9 @@ def _packed(rows: str) -> Markup:
     return Markup(interactive.packed(rows))  # noqa: S704 (base64)
 
 
-def _advised(result: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what the templates show of advice."""
-    return {"advised": None if result is None else advice.page(result)}
+def _advised(result: Mapping[str, Any] | None, whole: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return what the templates show of advice. whole: see advice.page."""
+    return {"advised": None if result is None else advice.page(result, whole)}
 
 
 def _explanation(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -275,7 +275,7 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     columns = [ViewColumn("kernel"), *numeric, *(ViewColumn(title, asked=title in ASKED) for title in told)]
     columns.append(ViewColumn("found by", asked=True))
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
-    apart = short_names.apart(str(row["kernel"]) for row in rows)
+    apart = breakdown_words.kernels_apart(rows)
     body = []
     for place, row in enumerate(rows):
         time, share, duration, count = numbers(row, longest)

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import breakdown_grid, breakdown_words, text, units
 from kernelscope.reports.renderers import markdown_table
 from kernelscope.reports.table import Table, of_rows
@@ -37,7 +36,7 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
     numbered = ("count", "duration_ns", "time_ns", "share", *breakdown_words.EXECUTIONS)
     keys = [name for name in breakdown_table(breakdown).columns if name not in (*numbered, "std_ns")]
     keys = [name for place, name in enumerate(keys) if not place or any(row.get(name) not in _NOTHING for row in rows)]
-    apart = short_names.apart(str(row["kernel"]) for row in rows if row.get("kernel")) if keys[:1] == ["kernel"] else {}
+    apart = breakdown_words.kernels_apart(rows) if keys[:1] == ["kernel"] else {}
     single = breakdown_words.executions(rows)
     heads = [*keys[:1], f"{unit} per {breakdown_words.whole(breakdown)}", "share", "calls", *single.values(), *keys[1:]]
     times = [_own(breakdown, row) for row in rows]

@@ -152,6 +152,11 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
 
 
+def idle_part(cause: str) -> str:
+    """Return what time is called in which the device idles for such a cause (of accounting.idle_causes)."""
+    return _IDLE.get(cause, _HOST)
+
+
 def _calls(subject: Subject) -> list[dict[str, Any]]:
     """Return the calls of the device's interface that the host was in for a good part of a recording, the longest first."""
     first, last = subject.trace.extent() or (0, 0)

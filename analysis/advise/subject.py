@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
 from kernelscope.analysis.accounting.device_account import (
     ALL,
     COMMUNICATION,
@@ -77,6 +79,11 @@ class Subject:
             return None
         reasons = self.trace.info.get("unavailable") or {}
         return str(reasons.get("kernels") or "the recording holds no kernels and no operators")
+
+    @cached_property
+    def by_line(self) -> Breakdown | str:
+        """The step by the host's lines on the timeline, which several rules look at; why there is none, or "" without lines."""
+        return breakdowns(self.trace, ("line",))["line"] if len(self.trace.host_lines) else ""
 
     @property
     def framework(self) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.explain.device.words import count as count
 from kernelscope.analysis.explain.device.words import kernel as kernel
@@ -139,7 +138,7 @@ def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:
 
 def _host_lines(subject: Subject, column: str, least_ns: float) -> tuple[pd.DataFrame, int]:
     """Return the lines on the timeline with so much time in a column, longest first, with that as `took`; and of what step."""
-    result = breakdowns(subject.trace, ("line",))["line"] if len(subject.trace.host_lines) else ""
+    result = subject.by_line
     if isinstance(result, str):
         return pd.DataFrame(), 0
     took = result.table[column]

@@ -39,10 +39,8 @@ class Span(NamedTuple):
 _PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
 # The end of a name that says its value is secret. Weak words say so only where the value looks random.
-_STRONG = (
-    r"TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS|CREDENTIALS?"
-    r"|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[_-]?KEY"
-)
+_LOGIN = r"PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS"  # of a password
+_STRONG = rf"TOKEN|SECRET|{_LOGIN}|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[_-]?KEY"
 _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
 _WORD = rf"(?i:{_STRONG}|{_WEAK})(?:_[0-9]{{1,2}}|_(?i:B64|BASE64))?"
 _QUOTE = r"(?:\\?[\"'])"
@@ -82,7 +80,7 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
 _NAME = re.compile(rb"[A-Za-z0-9_.-]{0,64}?%s\Z" % _WORD.encode())
 _STRONG_NAME = re.compile(rb"(?i:%s)(?:_[0-9]{1,2}|_B64|_BASE64)?\Z" % _STRONG.encode())
-_PASSWORD_NAME = re.compile(rb"(?i:PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS)(?:_[0-9]{1,2})?\Z")
+_PASSWORD_NAME = re.compile(rb"(?i:%s)(?:_[0-9]{1,2})?\Z" % _LOGIN.encode())
 # tokens of language models and keys of tables and caches are no secrets
 _OTHER_NAME = re.compile(
     rb"(?i:(?:^|[_.-])(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|vision|special|next|prev|max|min|num|per|new|stop|start|end|begin|"

@@ -107,15 +107,22 @@ def left_over(children: set[int]) -> list[str]:
     return [f"process {pid} still runs" for pid in children if psutil.pid_exists(pid)]
 
 
+def unreadable(command: Command, out: Path, scratch: Path) -> list[str]:
+    """Return what is wrong with what a killed command left: it can be read, or is refused."""
+    if command.reads is None or not any(out.parent.glob(out.name + "*")):
+        return []
+    seen = run(filled(command.reads, out), scratch)
+    if "Traceback" not in seen.stderr and seen.returncode in (0, 2, 3):
+        return []
+    return [f"what is left cannot be read: exit status {seen.returncode}: {seen.stderr[-200:]}"]
+
+
 def case(command: Command, out: Path, scratch: Path, after_s: float) -> list[str]:
     """Kill once; return what is wrong."""
     words = filled(command.words, out)
     status, children = killed(words, scratch, after_s)
     wrong = left_over(children)
-    if command.reads is not None and any(out.parent.glob(out.name + "*")):
-        seen = run(filled(command.reads, out), scratch)
-        if "Traceback" in seen.stderr or seen.returncode not in (0, 2, 3):
-            wrong.append(f"what is left cannot be read: exit status {seen.returncode}: {seen.stderr[-200:]}")
+    wrong += unreadable(command, out, scratch)
     again = run([*words, *command.again], scratch, 600.0)
     if again.returncode:
         wrong.append(f"the next try fails: {again.stderr.strip().splitlines()[-1:]}")

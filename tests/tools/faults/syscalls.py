@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from killed import DATA, KERNELSCOPE, Command, commands, digest, filled, remove, run, workplace
+from killed import DATA, KERNELSCOPE, Command, commands, digest, filled, remove, run, unreadable, workplace
 
 CALLS = ("write", "pwrite64", "writev", "rename", "renameat2", "mkdir", "openat", "ftruncate", "fsync")
 ERRORS = ("ENOSPC", "EIO")
@@ -61,7 +61,7 @@ def case(command: Command, out: Path, scratch: Path, call: str, number: int, err
     wrong = []
     said = done.stderr.strip().splitlines()
     if error == KILL:
-        wrong += _left(command, out, scratch)
+        wrong += unreadable(command, out, scratch)
     elif "Traceback" in done.stderr or done.returncode < 0:
         wrong.append(f"a traceback, or a signal (status {done.returncode}): {said[-1:]}")
     elif done.returncode and not any("error:" in line for line in said):
@@ -75,15 +75,6 @@ def case(command: Command, out: Path, scratch: Path, call: str, number: int, err
         wrong.append(f"the next try fails: {again.stderr.strip().splitlines()[-1:]}")
     remove(out)
     return [f"{command.name}, {error} in {call} {number}: {line}" for line in wrong]
-
-
-def _left(command: Command, out: Path, scratch: Path) -> list[str]:
-    """Return what is wrong with what a killed command left."""
-    if command.reads is None or not any(out.parent.glob(out.name + "*")):
-        return []
-    seen = run(filled(command.reads, out), scratch)
-    refused = "Traceback" not in seen.stderr and seen.returncode in (0, 2, 3)
-    return [] if refused else [f"what is left cannot be read: exit status {seen.returncode}: {seen.stderr[-200:]}"]
 
 
 def main() -> int:

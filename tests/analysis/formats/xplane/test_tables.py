@@ -8,25 +8,10 @@ from hypothesis import strategies as st
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import protobuf_columns
 from kernelscope.analysis.formats.xplane import tables as xplane
+from tests.analysis.formats.xplane.made import field, varint
 from tests.places import ROOT
 
 CAPTURE = ROOT / "tests" / "data" / "tensorflow" / "lenet-train" / "operators.xplane.pb"
-
-
-def varint(value):
-    value &= (1 << 64) - 1
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
-
-
-def field(number, value):
-    """Encode one field as protobuf does: integers as varints, bytes with their length."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def event(metadata_id, offset_ps, duration_ps):
