@@ -18,6 +18,7 @@ from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import UsageError
 from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Progress, Session
+from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.outside.variants import Variant
 from kernelscope.workloads import networks
 
@@ -93,7 +94,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def options(arguments: argparse.Namespace) -> RunOptions:
     """Return what was asked for; raise UsageError for an unknown workload or a device that is not there."""
     if arguments.network not in networks.NETWORKS:
-        raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}")
+        near = meant(arguments.network, networks.NETWORKS)
+        raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}{near}")
     device = arguments.device
     if device != "cpu":
         missing = gpu.find().reason

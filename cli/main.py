@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import gc
 import importlib
 import keyword
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives
 from kernelscope.cli import outlets
 from kernelscope.reports.text import printable
 from kernelscope.tracer.outside.errors import KernelscopeError
+from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.version import VERSION
 
 # In the order in which help lists them. The module of a command has configure(parser) and run(arguments); it is imported when the
@@ -77,9 +77,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         if unknown := _UNKNOWN.match(message):
-            message = f"no command {unknown[1]!r}{_meant(unknown[1], COMMANDS)}"
+            message = f"no command {unknown[1]!r}{meant(unknown[1], COMMANDS)}"
         elif choice := _CHOICE.search(message):
-            message += _meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
+            message += meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
@@ -88,14 +88,8 @@ class _Parser(argparse.ArgumentParser):
         words = [word for word in words if word.startswith("-")] or words
         first = words[0].partition("=")[0]
         self.error(
-            f"unrecognized arguments: {' '.join(words)}{_ELSEWHERE.get(first) or _meant(first, self._option_string_actions)}"
+            f"unrecognized arguments: {' '.join(words)}{_ELSEWHERE.get(first) or meant(first, self._option_string_actions)}"
         )
-
-
-def _meant(text: str, known: Iterable[str]) -> str:
-    """Return a question after the known word that is nearest to a text; nothing where none is near."""
-    near = difflib.get_close_matches(text, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 class _Top(_Parser):

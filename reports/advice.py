@@ -173,7 +173,8 @@ class AdviceText:
         yield from self._advice()
         yield self._parts()
         if batch := self._result.get("batch"):
-            yield Text(f"Throughput: {batch * 1e9 / max(self._result['step_ns'], 1):,.0f} samples/s at {batch} a step")
+            source = f" ({self._result['batch_source']})" if self._result.get("batch_source") else ""
+            yield Text(f"Throughput: {batch * 1e9 / max(self._result['step_ns'], 1):,.0f} samples/s at {batch} a step{source}")
         yield from (Text(_printable(note), style="dim") for note in self._result["notes"])
 
     def _advice(self) -> Iterator[Any]:

@@ -82,6 +82,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "hardware": subject.hardware,
         "step_ns": subject.step_ns,
         "batch": _batch(subject),
+        "batch_source": subject.trace.info.get("batch_source"),
         "per": subject.per,
         "steps": subject.steps,
         "certain": subject.certain,

@@ -22,6 +22,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import containers, groups, layer_names, similarity
 from kernelscope.analysis.explain.model import Layer, Match
 from kernelscope.analysis.explain.sequences import GAP, NEVER, Move, best
+from kernelscope.tracer.outside.suggestions import meant
 
 MISLED = 0.1  # names are dropped where the alignment without them is better by this share of the layers, and by a whole pair
 CLOSE = 0.05  # numbers that differ by less do not contradict each other: tools count biases and the like differently
@@ -115,7 +116,7 @@ def _positions(name: str, places: dict[str, list[int]], side: str) -> list[int]:
     result: list[int] = []
     for part in (text.strip() for text in name.split(layer_names.JOINT)):
         if part not in places:
-            raise EvidenceError(f"the map names {part!r}, which is no layer of {side}{layer_names.nearest(part, places)}")
+            raise EvidenceError(f"the map names {part!r}, which is no layer of {side}{meant(part, places)}")
         result.extend(places[part])
     return sorted(result)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,12 +108,6 @@ def _shared_front(parts: Sequence[Sequence[str]]) -> int:
     shortest = min(map(len, parts)) - 1
     first = parts[0]
     return next((n for n in range(shortest) if any(p[n] != first[n] for p in parts)), max(shortest, 0))
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ", did you mean X" for the known name that is most like this one; empty where none is like it."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f", did you mean {close[0]!r}?" if close else ""
 
 
 # --- the file of --map --------------------------------------------------------------------------------------------------------

@@ -245,6 +245,7 @@ class Run:
             "network_name": options["network"],
             "mode": options["mode"],
             "batch": options["batch"],
+            "batch_source": self.record.get("batch_source"),
             "device_count": options.get("devices", 1),
             "pass": "kernels",
             "conditions": self.record["conditions"],

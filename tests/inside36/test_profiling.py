@@ -77,6 +77,17 @@ class InputsTest(unittest.TestCase):
         self.assertEqual([(row[4], row[5], row[6]) for row in found], [("data", None, "data")] * 2)
         self.assertEqual((self.inputs.batch, self.inputs.workers), (32, False))
 
+    def test_the_samples_of_a_step_are_those_of_its_batches(self):
+        """What an adapter concludes counts if it is a multiple of the DataLoader's batches, and what it states counts always."""
+        cases = ((None, None, 32), (128, "calls", 128), (40, "calls", 32), (40, None, 40))
+        next(self.loader)
+        for step, source, batch in cases:
+            report = {"batch": step, "batch_source": source}
+            self.assertEqual(self.inputs.batch_of_step(report), {"batch": batch, "batch_source": None})
+        without = Inputs(self.recorder).batch_of_step
+        self.assertEqual(without({"batch": 40, "batch_source": "calls"}), {"batch": 40, "batch_source": "calls"})
+        self.assertEqual(without({"batch": None, "batch_source": "calls"}), {"batch": None, "batch_source": None})
+
     def test_what_is_called_meanwhile_knows_that_it_is_input(self):
         """And only then."""
         self.assertFalse(self.recorder.loading())

@@ -133,6 +133,17 @@ def test_what_was_recorded_before_a_sudden_end_is_kept(tmp_path: Path, ending: s
     assert "steps: clean 5" in done.stderr
 
 
+EVALUATING = """
+import torch
+model = torch.nn.Linear(64, 8)
+torch.optim.SGD(model.parameters(), lr=0.1)
+model.eval()
+with torch.no_grad():
+    for _ in range(200):
+        model(torch.randn(24, 64))
+"""
+
+
 def test_a_script_of_one_step_is_told_what_to_do(tmp_path: Path) -> None:
     done = profiled(tmp_path / "run", sys.executable, str(TOY), "1")
     assert done.returncode == 4
@@ -160,6 +171,21 @@ def test_a_script_of_very_few_steps_has_an_answer(tmp_path: Path, steps: int, fo
     assert done.returncode == 0
     assert done.stdout.count("step 0, done") == 1 + 4
     assert [len(measured(folder, name)) for name in ("clean", "layers", "kernels", "lines")] == found
+
+
+@pytest.mark.slow
+def test_a_script_that_makes_an_optimizer_and_only_evaluates_is_run_again(tmp_path: Path) -> None:
+    """Alone shows that its calls of the model are its steps then, and how many samples these have."""
+    script = tmp_path / "evaluate.py"
+    script.write_text(EVALUATING)
+    python = str(environments.resolve("pytorch", None).python)
+    done = profiled(tmp_path / "run", python, str(script), options=())
+    assert done.returncode == 0
+    assert "it made an optimizer and never stepped it: it is run once more, with calls of the model as steps" in done.stderr
+    record = Run(tmp_path / "run").record
+    assert (record["options"]["mode"], record["options"]["batch"]) == ("infer", 24)
+    assert record["batch_source"] == "the first axis of the model's input"
+    assert re.search(r"samples/s at 24 a step \(the first axis of the model's input\)", done.stderr)
 
 
 def test_it_is_said_beforehand_that_a_script_is_run_again(tmp_path: Path) -> None:

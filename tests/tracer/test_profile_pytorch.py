@@ -4,6 +4,8 @@ without an optimizer, phases that alternate, and traces that outgrow memory.
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis import Run, breakdown
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.staging import stage
 
 CHILDREN = Path(__file__).parent / "children"
 SCRIPT = CHILDREN / "train_derivatives.py"
@@ -133,3 +137,13 @@ def test_memory_does_not_grow_with_the_steps_of_the_kernels_pass(pytorch_run: Ca
     assert grown < 120e6
     # where the system takes back what is not used for a while, less has to be written early
     assert len(data.report["operator_files"]) > 2 or grown < 60e6
+
+
+def test_samples_of_a_step_are_concluded_only_where_the_calls_tell(tmp_path: Path) -> None:
+    """A layer that takes the sequence first, a second model, or an output without its rows: then the count is unknown."""
+    line = [str(environments.resolve("pytorch", None).python), str(CHILDREN / "samples.py"), str(stage(tmp_path))]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(done.stdout) == {
+        "one call": 32, "several calls": 128, "the last step": 7, "a step without calls": 32, "two models": None,
+        "after two models": 32, "a dict": 16, "no rows": None, "one axis": None, "sequence first": None, "batch first": 12,
+    }  # fmt: skip

@@ -57,22 +57,27 @@ def profile(
 ) -> Outcome:
     """Run the command and write the run folder, which is there; raise UsageError where there is no such command.
 
-    Where the command ends before all passes have their steps it is run again for each pass, and the recording that has more is
-    kept. asked: our own command line. once: do not run it again.
+    Where the command ends before all passes have their steps it is run again for each pass, and where it only evaluates a model
+    that it could train, again with the model's calls as steps; the recording that has more is kept. asked: our own command
+    line. once: do not run it again.
     """
     outcome = _recorded(command, options, folder, label, asked)
-    if once or options.rerun or options.window or outcome.status >= KILLED or outcome.short < 2:
+    if once or options.rerun or options.window or outcome.status >= KILLED:
         return outcome
-    how = f" with exit status {outcome.status}" if outcome.status else ""
-    print(
-        f"kernelscope: it ended{how} before all passes had their steps (missing: {', '.join(outcome.missing)}): it is run "
-        f"{len(options.passes)} times more, once for each pass (--once forbids that)",
-        file=sys.stderr,
-    )
+    if outcome.short >= 2:
+        how = f" with exit status {outcome.status}" if outcome.status else ""
+        why = f"it ended{how} before all passes had their steps (missing: {', '.join(outcome.missing)})"
+        runs = f"{len(options.passes)} times more, once for each pass"
+        options.rerun, options.few = True, outcome.short
+    elif outcome.evaluates and options.mode == "auto":
+        why, runs = "it made an optimizer and never stepped it", "once more, with calls of the model as steps"
+        options.mode = "infer"
+    else:
+        return outcome
+    print(f"kernelscope: {why}: it is run {runs} (--once forbids that)", file=sys.stderr)
     first = folder.with_name(folder.name + _FIRST)
     folder.rename(first)
     folder.mkdir()
-    options.rerun, options.few = True, outcome.short
     again = _recorded(command, options, folder, label, asked)
     worse = again.seen is None or len(again.missing) >= len(outcome.missing)
     shutil.rmtree(folder if worse else first)

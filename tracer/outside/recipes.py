@@ -27,6 +27,7 @@ from pathlib import Path
 from kernelscope.tracer.inside import frameworks
 from kernelscope.tracer.outside import gpu
 from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.suggestions import meant
 
 _WORKLOADS = Path(str(resources.files("kernelscope.workloads")))
 _FOUND = sorted(path.name[: -len("-cpu.txt")] for path in _WORKLOADS.glob("*/*-cpu.txt"))
@@ -92,7 +93,8 @@ class Recipe:
 def check_known(framework: str) -> None:
     """Raise UsageError, saying what is known, when there is no such framework."""
     if framework not in FRAMEWORKS and framework not in ALIASES:
-        raise UsageError(f"unknown framework {framework!r}; known: {', '.join((*FRAMEWORKS, *ALIASES))}")
+        known = (*FRAMEWORKS, *ALIASES)
+        raise UsageError(f"unknown framework {framework!r}; known: {', '.join(known)}{meant(framework, known)}")
 
 
 def full_name(framework: str) -> str:

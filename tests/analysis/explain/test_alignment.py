@@ -150,7 +150,7 @@ def test_the_map_overrides_names_and_structure() -> None:
 
 def test_the_map_names_what_is_not_there_with_the_nearest_name() -> None:
     layers = network("lenet")
-    with pytest.raises(EvidenceError, match=r"'conv11', which is no layer of A, did you mean 'conv1'\?"):
+    with pytest.raises(EvidenceError, match=r"'conv11', which is no layer of A; did you mean conv1\?"):
         align(layers, layers, {"conv11": "conv1"})
     with pytest.raises(EvidenceError, match=r"'zzz', which is no layer of B$"):
         align(layers, layers, {"conv1": "zzz"})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.explain.layer_names import SameName, nearest, read_map, recomputed, same_names
+from kernelscope.analysis.explain.layer_names import SameName, read_map, recomputed, same_names
 from kernelscope.analysis.explain.model import Layer
 
 
@@ -42,11 +42,6 @@ def test_what_is_computed_again() -> None:
     assert recomputed(layers("one/block/conv", "two/block/conv", "block/conv")) == {}  # of which one is not known
     forward = Layer("block/conv", 1, "convolution", (8, 8), 100)
     assert recomputed([Layer("net/block/conv", 0), forward]) == {}  # it has forward work of its own
-
-
-def test_nearest_name() -> None:
-    assert nearest("conv11", ["fc", "conv1"]) == ", did you mean 'conv1'?"
-    assert nearest("zzz", ["fc"]) == ""
 
 
 def test_lines_of_a_map(tmp_path: Path) -> None:

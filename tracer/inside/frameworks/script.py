@@ -125,6 +125,8 @@ class Base(object):
     def described(self) -> Dict[str, Any]:
         """Return what is known of the model and its use: {"batch", "device", "network"}; null where it is not.
 
+        batch: the samples of a step; with "batch_source" beside it, if they are concluded from something that could be otherwise.
+
         network: as the function below makes it, with layers as they are named in ranges, in the order of their calls; other keys
         as workloads.networks.as_dict has them.
         """

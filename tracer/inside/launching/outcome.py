@@ -17,7 +17,8 @@ NOTHING_RECORDED = 4  # exit status where the command's own is 0
 class Outcome(object):
     """How it went. name: what was run. status: the command's exit status as a shell gives it. seen: one line on what was
     recorded, None for nothing. problems: one line for each thing that was not. missing: passes that were not recorded. short:
-    after how many steps the script ended, where that is why; else 0. ranks: folders of the ranks, where these were recorded.
+    after how many steps the script ended, where that is why; else 0. evaluates: whether nothing was recorded because it made an
+    optimizer and never stepped it. ranks: folders of the ranks, where these were recorded.
     """
 
     def __init__(
@@ -28,11 +29,13 @@ class Outcome(object):
         problems: List[str],
         missing: Sequence[str] = (),
         short: int = 0,
+        evaluates: bool = False,
         ranks: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.missing = list(missing)
         self.short = short
+        self.evaluates = evaluates
         self.status = status
         self.seen = seen
         self.problems = problems
@@ -86,7 +89,8 @@ class Result(object):
         measured = ["%s %d" % (name, report["measured"]) for name, report in reports.items() if report["measured"]]
         name = record["options"]["network"]
         seen = self._seen(measured) if measured else None
-        return Outcome(name, self.status, seen, self.problems, missing, self.short)
+        never = self.status == 0 and any(note["kind"] == "never stepped" for note in self.notes)
+        return Outcome(name, self.status, seen, self.problems, missing, self.short, never)
 
     def _seen(self, measured: Any) -> str:
         record = self.run.record
@@ -155,7 +159,9 @@ class Result(object):
         for key, told in (("versions", "versions"), ("settings", "settings"), ("model", "network")):
             record[key] = report.get(told) or record.get(key)
         options["mode"] = "train" if report["training"] else "infer"
-        options["batch"] = report.get("batch") or options["batch"]
+        stated = options["batch"] and not record.get("batch_source")
+        if report.get("batch") and not (stated and report.get("batch_source")):  # only the layers pass sees DataLoaders
+            options["batch"], record["batch_source"] = report["batch"], report.get("batch_source")
         if options["device"] == "cpu":  # a pass that the script's end cut off may have seen no more of its device
             options["device"] = report.get("device", "cpu")
         options["threads"] = (report.get("settings") or {}).get("threads")

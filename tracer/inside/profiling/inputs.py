@@ -6,7 +6,7 @@ range is input, whatever modules and operators it uses. What worker processes do
 """
 
 import sys
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
@@ -46,6 +46,17 @@ class Inputs(object):
     def detach(self) -> None:
         """Take them away."""
         self._patches.undo()
+
+    def batch_of_step(self, report: Dict[str, Any]) -> Dict[str, Any]:
+        """Return the samples of a step, and what they are concluded from, if they are: what an adapter reports, or a DataLoader.
+
+        A step may have several of a DataLoader's batches. What an adapter concludes is of no use if it is no multiple of them.
+        """
+        step, source = report.get("batch"), report.get("batch_source")
+        if self.batch is None:
+            return {"batch": step, "batch_source": source if step else None}
+        doubtful = not step or (source and step % self.batch)
+        return {"batch": self.batch if doubtful else step, "batch_source": None}
 
     def _ranged(self, original: Callable[..., Any]) -> Callable[..., Any]:
         push, close, loading = self._recorder.push, self._recorder.close, self._recorder.loading

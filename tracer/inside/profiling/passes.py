@@ -267,7 +267,7 @@ class Pass(object):
         self.recorder.flush()
         report["settings"] = self._tried("settings", adapter.settings)
         report.update(self._tried("the model", adapter.described) or {})
-        report.update(batch=report.get("batch") or self.inputs.batch, batches_by_workers=self.inputs.workers)
+        report.update(self.inputs.batch_of_step(report), batches_by_workers=self.inputs.workers)
         report.update(memory=memory.resident(), losses=[], complete=reason is None, reason=reason, measured=self._measured)
         self._write_report()
 

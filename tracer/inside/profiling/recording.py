@@ -410,6 +410,8 @@ class Recording(object):
         if not self._claimed and self._adapters and not self.steps:
             names = ", ".join(adapter.framework for adapter in self._adapters)
             self.note("no steps", "%s: %s" % (names, self._why_no_steps()))
+            if self.trains:
+                self.note("never stepped", names)
         elif self._claimed:
             left = [entry["pass"] for entry in self._plan]
             about = {"steps": self.steps, "training": self._training, "left": left, "end": self._step_end}

@@ -7,13 +7,14 @@ mode after a backward, so that the step has its update, and evaluation ends none
 import functools
 import os
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from kernelscope.tracer.inside.frameworks.pytorch.backward import compiling
 from kernelscope.tracer.inside.frameworks.pytorch.device_clock import DeviceClock
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
 from kernelscope.tracer.inside.frameworks.pytorch.modules import Layers
 from kernelscope.tracer.inside.frameworks.pytorch.operators import Operators
+from kernelscope.tracer.inside.frameworks.pytorch.samples import SOURCE, Samples
 from kernelscope.tracer.inside.frameworks.script import Base, Seen
 from kernelscope.tracer.inside.profiling import budget, processes
 from kernelscope.tracer.inside.profiling.patches import Patches
@@ -37,6 +38,7 @@ class Adapter(Base):
         self.torch = torch
         self.library = Library(torch)
         self.roots = Seen()  # the outermost modules that were called
+        self.samples = Samples(torch)
         self._optimizes = False  # whether an optimizer was made
         self._tells = True  # whether PyTorch tells of optimizers' steps
         self._watched: Set[type] = set()  # kinds of optimizers whose steps are wrapped, where it does not
@@ -64,6 +66,7 @@ class Adapter(Base):
         self.stepping.wrap(torch.nn.Module, "eval", self._evaluating)
 
     def _optimizer_stepped(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
+        self.samples.stepped()
         self.recording.stepped(self, id(optimizer))
 
     def _making(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,6 +110,7 @@ class Adapter(Base):
         if module.training:
             self._differentiated = False
             self._trained = weakref.ref(module)
+            self.samples.stepped()
             self.recording.stepped(self, _BACKWARD)
 
     def _evaluating(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,10 +136,18 @@ class Adapter(Base):
             finally:
                 calls.depth = depth
             if depth == 0 and self._is_model(module):
-                self.recording.stepped(self, id(module), training=False)
+                self._called_model(module, (*arguments, *keywords.values()), output)
             return output
 
         return called
+
+    def _called_model(self, model: Any, given: Tuple[Any, ...], output: Any) -> None:
+        trains = self.recording.trains and self.recording.spec["mode"] != "infer"
+        if model.training or not trains:  # else it is evaluated
+            self.samples.called(model, given, output)
+        if not trains:
+            self.samples.stepped()
+        self.recording.stepped(self, id(model), training=False)
 
     def _is_model(self, module: Any) -> bool:
         if module in self.roots:
@@ -291,4 +303,5 @@ class Adapter(Base):
     def described(self) -> Dict[str, Any]:
         """Return the device and the model's layers."""
         network = None if self._layers is None else self._layers.described()
-        return {"batch": None, "device": "cuda" if self.on_gpu() else "cpu", "network": network}
+        device = "cuda" if self.on_gpu() else "cpu"
+        return {"batch": self.samples.step, "batch_source": SOURCE, "device": device, "network": network}

@@ -1,0 +1,46 @@
+"""How many samples a step of a script has, where no DataLoader says it: by the first axis of what the model is called with."""
+
+import weakref
+from typing import Any, Callable, Iterable, Optional
+
+SOURCE = "the first axis of the model's input"
+
+
+class Samples(object):
+    """Samples of steps, counted call by call until it is known what ends a step.
+
+    step: of the step that ended last; None where its calls do not tell. They do where one model is called with a tensor whose
+    first axis its output has too, and none of its layers takes the batch in another axis.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self.step: Optional[int] = None
+        self._torch = torch
+        self._counted: Optional[int] = 0  # since a step ended
+        self._model: Optional[Callable[[], Any]] = None  # a weak reference to what was called since
+
+    def called(self, model: Any, given: Iterable[Any], output: Any) -> None:
+        """Count what a model was called with."""
+        first = next((one for one in given if isinstance(one, self._torch.Tensor)), None)
+        another = self._model is not None and self._model() is not model
+        self._model = weakref.ref(model)
+        if another or first is None or first.dim() < 2 or _batch_elsewhere(model) or not self._has(output, first.shape[0]):
+            self._counted = None
+        elif self._counted is not None:
+            self._counted += int(first.shape[0])
+
+    def stepped(self) -> None:
+        """End a step; nothing where no model was called in it, as between the steps of two optimizers."""
+        if self._counted != 0:
+            self.step = self._counted
+        self._counted, self._model = 0, None
+
+    def _has(self, output: Any, samples: int) -> bool:
+        """Return whether a tensor in what a model returns has this many rows."""
+        values = output.values() if isinstance(output, dict) else output if isinstance(output, (tuple, list)) else (output,)
+        return any(isinstance(one, self._torch.Tensor) and one.dim() > 0 and one.shape[0] == samples for one in values)
+
+
+def _batch_elsewhere(model: Any) -> bool:
+    """Return whether a layer, as a recurrent or attention layer may, takes the sequence in the first axis."""
+    return any(getattr(layer, "batch_first", True) is False for layer in model.modules())
