@@ -1,6 +1,7 @@
 """The portable agent: packed for real, run by interpreters that know nothing of kernelscope."""
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -79,15 +80,18 @@ def test_an_interpreter_without_the_framework_leaves_a_readable_folder(packed, t
 
 
 def _python(version):
-    if version is None:
-        return sys.executable
+    if version is None or os.path.isabs(version):
+        return version or sys.executable
     found = interpreters.probe("/usr/bin/python3") if version == "system" else interpreters.find(version)
     if found is None:
         pytest.skip(f"no Python {version}")
     return str(found.path)
 
 
-@pytest.mark.parametrize("version", [None, "system", *(f"3.{minor}" for minor in range(6, 14))])
+OTHERS = os.environ.get("KERNELSCOPE_PYTHONS", "").split(os.pathsep)  # see tests/tools/interpreters
+
+
+@pytest.mark.parametrize("version", [None, "system", *(f"3.{minor}" for minor in range(6, 14)), *filter(None, OTHERS)])
 def test_it_profiles_a_script_with_the_interpreter_it_is_started_with(packed, tmp_path, version):
     beside = {path.name: path.stat().st_mtime_ns for path in packed.parent.iterdir()}
     done = _agent(
@@ -118,6 +122,14 @@ def test_commands_that_leave_nothing_are_told_so(packed, tmp_path, command, stat
     assert done.returncode == status
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_python_without_ctypes_is_told_so(packed):
+    without = "import runpy, sys; sys.modules['_ctypes'] = None; runpy.run_path(sys.argv[1], run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", without, packed], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "has no ctypes" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_record_has_what_other_runs_have():

@@ -15,6 +15,12 @@ from kernelscope.workloads import networks
 
 ABOUT = "kernelscope/tracer/inside/agent/about.json"
 _MAIN = """import sys
+try:
+    import ctypes
+except ImportError as error:  # a Python that was built where there was no libffi
+    said = "%s has no ctypes (%s); start the agent with another Python" % (sys.executable, error)
+    sys.stderr.write("kernelscope agent: error: " + said + "\\n")
+    sys.exit(3)
 from kernelscope.tracer.inside.agent.main import main
 sys.exit(main(sys.path[0]))
 """
