@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.comparisons.comparison import compare
+from kernelscope.analysis.files import whole
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import capture, sharing, sides
 from kernelscope.cli.comparisons import write_comparison
@@ -74,7 +75,7 @@ def _write(result: dict[str, Any], folder: Path, form: str) -> None:
     """Write the files of a comparison and print it."""
     from kernelscope.reports import html, interactive_parts  # matplotlib has no place beside what is measured
 
-    (folder / "compare.json").write_text(json.dumps(result, indent=1), encoding="utf8")
+    whole.write_text(folder / "compare.json", json.dumps(result, indent=1))
     comparison_tables.write_csv_folder(result, folder / "tables")
     html.write_comparison(result, folder / "report.html", interactive_parts.beside(result, folder, best_known))
     write_comparison(result, form)

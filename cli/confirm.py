@@ -17,6 +17,7 @@ from kernelscope.analysis.confirm.candidates import Candidate, Finding
 from kernelscope.analysis.confirm.result import Together
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import pair
+from kernelscope.analysis.files import whole
 from kernelscope.analysis.recordings.kinds import RUN, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing
@@ -119,7 +120,7 @@ def confirmed(
         print(f"kernelscope: trials so far: {folder}; the same command goes on with them", file=sys.stderr)
         raise
     said = sharing.shareable(said, arguments.full_paths)
-    (folder / FILE).write_text(tables.to_json(said), encoding="utf8")
+    whole.write_text(folder / FILE, tables.to_json(said))
     verdicts.keep(kept.lines(said, source))
     print(f"kernelscope: trials: {folder / trials.TRIALS}", file=sys.stderr)
     return said

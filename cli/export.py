@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import whole
 from kernelscope.analysis.trace import Trace
 from kernelscope.cli import sharing, warn
 from kernelscope.reports.export import chrome, csv_files, parquet, perfetto, sources
@@ -86,13 +86,8 @@ def _written(write: Write, target: Path, folder: bool) -> list[str]:
     if folder:
         return write(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    growing = target.with_name(f".{os.getpid()}.{target.name}")
-    try:
-        said = write(growing)
-        growing.replace(target)
-    finally:
-        growing.unlink(missing_ok=True)
-    return said
+    with whole.growing(target) as path:
+        return write(path)
 
 
 def _check(target: Path, form: str, force: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.comparisons import gate
+from kernelscope.analysis.files import whole
 from kernelscope.analysis.recordings import archives
 from kernelscope.cli import sharing
 from kernelscope.cli.comparisons import write_explanation
@@ -76,6 +77,6 @@ def _print(verdict: dict[str, Any], result: dict[str, Any], form: str) -> None:
 
 def _write(target: Path, content: str) -> None:
     try:
-        target.write_text(content, encoding="utf8")
+        whole.write_text(target, content)
     except OSError as error:
         raise InputError(f"{target}: not writable: {error.strerror or error}; name another file") from error

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kernelscope.analysis.files import whole
 from kernelscope.reports import content, explanation, summary_metrics, text, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.renderers import markdown_table, to_csv, to_markdown
@@ -40,7 +41,7 @@ def write_csv_folder(result: Result, folder: Path) -> list[Path]:
     files = []
     for table in comparison_tables(result):
         file = folder / f"{table.name}.csv"
-        file.write_text(to_csv(table), encoding="utf8")
+        whole.write_text(file, to_csv(table))
         files.append(file)
     return files
 

@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from kernelscope.analysis.files import whole
 from kernelscope.reports import (
     advice,
     breakdown_views,
@@ -113,7 +114,7 @@ def write_page(template: str, context: Mapping[str, Any], path: Path) -> None:
 
 def _write(page: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf8")
+    whole.write_text(path, page)
 
 
 def _page(template: str, context: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from kernelscope.analysis.files import whole
 from kernelscope.reports import text
 from kernelscope.reports.export.sheets import Sheet
 
@@ -17,7 +18,8 @@ def write(sheets: Sequence[Sheet], folder: Path) -> list[Path]:
     files = []
     for sheet in sheets:
         files.append(folder / f"{sheet.name}.csv")
-        harmless(sheet.frame).to_csv(files[-1], index=False, encoding="utf8", lineterminator="\n")
+        with whole.growing(files[-1]) as path:
+            harmless(sheet.frame).to_csv(path, index=False, encoding="utf8", lineterminator="\n")
     return files
 
 

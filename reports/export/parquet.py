@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kernelscope.analysis.files import whole
 from kernelscope.reports.export.sheets import Sheet
 
 
@@ -17,7 +18,8 @@ def write(sheets: Sequence[Sheet], folder: Path) -> list[Path]:
     files = []
     for sheet in sheets:
         files.append(folder / f"{sheet.name}.parquet")
-        pq.write_table(_described(sheet), files[-1], compression="zstd")
+        with whole.growing(files[-1]) as path:
+            pq.write_table(_described(sheet), path, compression="zstd")
     return files
 
 

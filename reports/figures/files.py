@@ -13,6 +13,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from kernelscope.analysis.files import whole
 from kernelscope.reports.figures.drawing import Style
 from kernelscope.reports.figures.gathered import Draw
 
@@ -45,7 +46,8 @@ def write(figures: Mapping[str, Draw], folder: Path, style: Style) -> list[Path]
     for name, draw in figures.items():
         for form, content in rendered(draw(style), style).items():
             written.append(folder / f"{stems[name]}.{form}")
-            written[-1].write_bytes(content)
+            with whole.growing(written[-1]) as path:
+                path.write_bytes(content)
     return written
 
 

@@ -14,6 +14,7 @@ import matplotlib as mpl
 from markupsafe import Markup
 
 from kernelscope.analysis.comparisons.sweeps import Sweep, disturbed
+from kernelscope.analysis.files import whole
 from kernelscope.analysis.published import SOURCES, ConditionGroup, Value, compare
 from kernelscope.reports import figures, html, svg
 from kernelscope.reports.renderers import to_csv
@@ -100,7 +101,8 @@ def _write_figures(found: Sequence[Chart | Missing], folder: Path) -> list[Path]
                     about = {"Software": None} if form == "png" else dict.fromkeys(("Creator", "Date", "Format", "Type"))
                     figure.savefig(data, format=form, dpi=_DPI, facecolor="white", metadata=about)
                     written.append(folder / f"{chart.key}.{form}")
-                    written[-1].write_bytes(data.getvalue())
+                    with whole.growing(written[-1]) as path:
+                        path.write_bytes(data.getvalue())
     return written
 
 
@@ -114,7 +116,7 @@ def _write_tables(found: Content, folder: Path) -> list[Path]:
     written = []
     for name, table in named:
         written.append(folder / f"{_file(name)}.csv")
-        written[-1].write_text(to_csv(table), encoding="utf8")
+        whole.write_text(written[-1], to_csv(table))
     return written
 
 

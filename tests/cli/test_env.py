@@ -36,7 +36,7 @@ def test_unknown_framework(action, capsys, home):
     assert main.main(["env", action, "pytorch", "caffe"]) == 2
     errors = capsys.readouterr().err
     assert errors.startswith("kernelscope: error: unknown framework 'caffe'; known: pytorch, tensorflow, mxnet, cntk, jax, ")
-    assert errors.endswith(", keras\n")
+    assert errors.endswith(", keras; did you mean caffe2?\n")
     assert not home.exists()
 
 

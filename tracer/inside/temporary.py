@@ -26,10 +26,10 @@ def made(prefix: str = PREFIX, parent: Optional[str] = None) -> str:
     return path
 
 
-def made_file(prefix: str, parent: str) -> str:
+def made_file(prefix: str, parent: str, suffix: str = "") -> str:
     """Make an empty file and return its path, as `made` does a folder."""
     sweep(prefix, parent)
-    descriptor, path = tempfile.mkstemp(prefix=prefix, dir=parent)
+    descriptor, path = tempfile.mkstemp(suffix, prefix, parent)
     os.close(descriptor)
     _claim(path)
     return path
