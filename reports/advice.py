@@ -58,7 +58,18 @@ def answer(result: Result) -> str:
         )
         step = "A step" if result.get("certain", True) else "What repeats (a step, or a part of one, such as a layer)"
         whole = f"{step} takes {ms(step_ns)}" if result["per"] == "a step" else totals
-    return f"{whole}{_on(result)}: {', '.join(first)}.{_earlier(result)}{content.busy(result)}{saved}"
+    return f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{content.busy(result)}{saved}"
+
+
+def _others(result: Result) -> str:
+    """Return what the other devices do meanwhile; of more than one, between what shares they compute."""
+    others = result.get("other_devices") or []
+    if len(others) == 1:
+        (one,) = others
+        said = [f"{part['what']} {_share(part['ns'], one['ns'])}" for part in one["parts"][:2] if part["ns"] >= 0.01 * one["ns"]]
+        return f" On {one['device']}: {', '.join(said)}."
+    shares = sorted(sum(part["ns"] for part in one["parts"] if part["what"] == _COMPUTING) / one["ns"] for one in others)
+    return f" The other {len(others)} compute {shares[0]:.0%} to {shares[-1]:.0%} of it." if shares else ""
 
 
 def _earlier(result: Result) -> str:

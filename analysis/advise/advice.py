@@ -10,7 +10,18 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, INTERRUPTED, OUTSIDE
+from kernelscope.analysis.accounting.device_account import (
+    ALL,
+    COMMUNICATION,
+    COMPUTE,
+    COPY,
+    GRAPH,
+    IDLE,
+    INTERRUPTED,
+    KERNELS,
+    OUTSIDE,
+    account,
+)
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice
 from kernelscope.analysis.advise.rules import rules
@@ -63,10 +74,11 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     Keys: schema, path, framework, device, hardware, step_ns, batch (samples of a step, None where not known), per, steps (what
     they were taken from), certain (whether what repeats is surely a step), recorded_ns (of a recording whose device mostly idles:
     all of its time, where step_ns is that of the kernels; else None), unrecorded (why nothing that computes was recorded; else
-    None), devices (how many do work), calls (name, ns; what the host was in longest, of a recording with recorded_ns), busy
-    (cores, and others: how many of them other processes kept busy; None where not known, or few), parts (what, ns; they add up
-    to step_ns), timeline (whether more than totals is known), longest (name and ns of the kernel, on the host the kind of
-    kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves most first), notes.
+    None), devices (how many do work), other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns;
+    what the host was in longest, of a recording with recorded_ns), busy (cores, and others: how many of them other processes
+    kept busy; None where not known, or few), parts (what, ns; they add up to step_ns), timeline (whether more than totals is
+    known), longest (name and ns of the kernel, on the host the kind of kernels, that takes a good part of the step; else None),
+    advice (see model.Advice; what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -89,6 +101,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "recorded_ns": subject.recorded_ns,
         "unrecorded": subject.unrecorded,
         "devices": int(subject.trace.kernels["device"].nunique()),
+        "other_devices": _other_devices(subject),
         "calls": _calls(subject) if subject.recorded_ns else [],
         "busy": _busy(subject),
         "parts": parts(subject),
@@ -151,6 +164,19 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
         what = _IDLE.get(row["cause"], host) if row["part"] == IDLE else busy
         sums[what] = sums.get(what, 0) + int(row["time_ns"])
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
+
+
+def _other_devices(subject: Subject) -> list[dict[str, Any]]:
+    """Return what each other device does in the same steps: device, ns, and parts as of the one that computes longest."""
+    if subject.on_host or subject.device == ALL or not subject.timeline or subject.recorded_ns:
+        return []
+    names = subject.trace.kernels["device"].dropna().astype("string").unique()
+    done = [account(subject.trace, str(name)) for name in sorted(names) if name != subject.device]
+    known = [one for one in done if one.step_ns and one.basis != KERNELS]
+    return [
+        {"device": one.device, "ns": one.step_ns, "parts": parts(replace(subject, rows=one.rows, step_ns=one.step_ns))}
+        for one in known
+    ]
 
 
 def idle_part(cause: str) -> str:

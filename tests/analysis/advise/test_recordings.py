@@ -59,7 +59,18 @@ def test_of_several_devices_it_is_said_which_one_a_step_waits_for():
     assert advice.answer(result).startswith(
         "What repeats (a step, or a part of one, such as a layer) takes 29.3 ms on cuda:1 of 2 devices"
     )
+    assert "On cuda:0: copying alone 97%, computing 3%. What" in advice.answer(result), "both copy for 921 ms, by SQL"
+    (other,) = result["other_devices"]
+    assert sum(part["ns"] for part in other["parts"]) == other["ns"]
     assert any(note.startswith("what a step is: 23 steps, the period of the kernels") for note in result["notes"])
+
+
+def test_of_more_devices_it_is_said_between_what_shares_they_compute():
+    result = advise(corpus("nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite"))
+    (other,) = result["other_devices"]
+    idle = {"device": "cuda:2", "ns": 200, "parts": [{"what": "waiting for the host", "ns": 200}]}
+    said = advice.answer({**result, "other_devices": [other, idle]})
+    assert "of 2 devices: copying alone 97%, computing 3%. The other 2 compute 0% to 3% of it. What" in said
 
 
 def test_an_attention_that_no_kernel_fuses():
