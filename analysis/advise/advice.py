@@ -37,6 +37,7 @@ _CALLS, _CALLED = 3, 0.05  # calls of the host that are named, each of so much o
 _LONG = 0.2  # of a step: a kernel that takes so much is named in the answer
 _SHORTER = 0.75  # times the clean step: a recorded one costs more, so that one which takes so much less was another kind
 _COST = 0.1  # of the clean step: recording that cost more is told
+_ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
 # What can always be said of time between kernels: special causes of the same time come first
@@ -236,6 +237,17 @@ def _plain(one: Advice) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _left_out(subject: Subject) -> list[str]:
+    """Return what else the program did between steps like these, as far as it was watched: evaluate, save, compile."""
+    known = subject.facts.get("left_out_steps") or {}
+    took = {why: (count, ns) for why, (count, ns) in known.get("reasons", {}).items() if ns > _ASIDE * known["watched_ns"]}
+    return [
+        f"not in it: {count} of {known['steps']} steps in which {why}; they took {words.ms(ns)} of the "
+        f"{words.ms(known['watched_ns'])} that were watched"
+        for why, (count, ns) in sorted(took.items(), key=lambda item: -item[1][1])
+    ]
+
+
 def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     notes = []
     traced_ns = subject.facts.get("traced_step_ns")
@@ -251,6 +263,7 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
             f"steps took {words.ms(traced_ns)} while they were recorded; what recording cost is taken out of {of_host}, so that "
             f"the parts add up to the step without it, {words.ms(subject.step_ns)}"
         )
+    notes += _left_out(subject)
     threads, cores, busy = subject.setting("threads"), subject.cores, _busy(subject)
     if subject.on_host and busy and threads and cores and threads < cores and "threads" not in [one.topic for one in kept]:
         notes.append(

@@ -189,7 +189,7 @@ def _extent(trace: Trace) -> int:
 def of_run(run: Run, path: str) -> Subject:
     """Return a run as rules look at it."""
     trace = _recorded(run)
-    facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise")}
+    facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise", "left_out_steps")}
     passes = run.passes("clean")
     if passes and passes[0].report.get("settings"):
         facts["settings"] = passes[0].report["settings"]

@@ -103,20 +103,23 @@ def test_parameters_that_are_updated_by_hand(pytorch_run: Callable[..., Run], ar
 
 
 @pytest.mark.parametrize(
-    ("how", "mode", "forward", "backward", "end"),
+    ("how", "mode", "batch", "forward", "backward", "end"),
     [
-        pytest.param("phases", "train", 2, 2, "with an optimizer's step", marks=pytest.mark.long),
-        pytest.param("accumulation", "train", 8, 8, "with an optimizer's step", marks=pytest.mark.long),
-        ("evaluation", "infer", 2, 0, "with a call of Sequential"),
-        pytest.param("evaluation_first", "train", 2, 2, "with an optimizer's step", marks=pytest.mark.long),
-        ("without_modules", "train", 0, 0, "with a backward, as no optimizer is made"),
+        ("phases", "train", 8, 2, 2, "with an optimizer's step"),
+        pytest.param("accumulation", "train", 32, 8, 8, "with an optimizer's step", marks=pytest.mark.long),
+        ("evaluation", "infer", 8, 2, 0, "with a call of Sequential"),
+        pytest.param("evaluation_first", "train", 8, 2, 2, "with an optimizer's step", marks=pytest.mark.long),
+        ("without_modules", "train", None, 0, 0, "with a backward, as no optimizer is made"),
     ],
 )
 def test_all_passes_have_steps_of_one_kind(
-    pytorch_run: Callable[..., Run], how: str, mode: str, forward: int, backward: int, end: str
+    pytorch_run: Callable[..., Run], how: str, mode: str, batch: int | None, forward: int, backward: int, end: str
 ) -> None:
     run = pytorch_run(CHILDREN / "train_phases.py", 10, how)
     _assert_all_passes(run, mode, end)
+    assert run.record["options"]["batch"] == batch
+    left_out = run.record.get("left_out_steps", {}).get("reasons", {})
+    assert ("a model was switched to evaluation" in left_out) == (how == "phases")
     assert _operators_of_steps(run, "aten::addmm") == {forward}
     assert _operators_of_steps(run, "AddmmBackward0") == {backward}
 

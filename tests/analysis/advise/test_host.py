@@ -184,3 +184,15 @@ def test_what_loading_computes_is_no_computing_of_the_model():
     made = subject((COMPUTE, None, "aten::avg_pool2d", "data", 3.0), (IDLE, FETCHING, None, "data", 2.0), KERNEL)
     times = {"preparing input": 3 * MS, "waiting for input": 2 * MS, "computing": 4 * MS}
     assert {part["what"]: part["ns"] for part in parts(made)} == times
+
+
+def test_what_a_program_did_between_its_steps_is_told_where_it_took_long():
+    reasons = {"a model was switched to evaluation": [2, 30 * MS], "a function was compiled": [1, 4 * MS]}
+    aside = {"left_out_steps": {"reasons": reasons, "steps": 60, "watched_ns": 100 * MS}}
+    made = subject(KERNEL)
+    notes = of_subject(replace(made, facts={**made.facts, **aside}))["notes"]
+    told = [note for note in notes if note.startswith("not in it")]
+    assert told == [
+        "not in it: 2 of 60 steps in which a model was switched to evaluation; they took 30.0 ms of the 100 ms that were watched"
+    ]
+    assert not [note for note in of_subject(made)["notes"] if note.startswith("not in it")]

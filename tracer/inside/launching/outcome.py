@@ -82,6 +82,9 @@ class Result(object):
             self.problems.append("--focus %s: no such function ran in the steps that were recorded" % missed)
         self.problems += ["%s: %s" % item for item in record["unavailable"].items()]
         record["exit_status"] = self.status
+        about: Dict[str, Any] = next((json.loads(note["text"]) for note in self.notes if note["kind"] == "steps"), {})
+        if about.get("left_out"):
+            record["left_out_steps"] = {"reasons": about["left_out"], "steps": about["steps"], "watched_ns": about["watched_ns"]}
         rank = next((json.loads(note["text"]) for note in self.notes if note["kind"] == "rank"), None)
         if rank is not None:
             record["distributed"] = {"rank": rank[0], "world_size": rank[1]}

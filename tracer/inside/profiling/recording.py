@@ -84,6 +84,7 @@ class Recording(object):
         self._busy = False
         self._odd: Optional[str] = None  # why the present step is not like others
         self._odd_steps = 0
+        self._left_out: Dict[str, List[int]] = {}  # why steps are not measured: how many, and how long they took, ns
         self._times: List[int] = []  # of warm-up steps, ns
         self._last: Optional[int] = None
         self._started: Optional[int] = None
@@ -265,6 +266,7 @@ class Recording(object):
         self._times, self._last = [], None
         self._started = None if self._started is None else now_ns()
         self.steps = self._odd_steps = 0
+        self._left_out = {}
 
     def _take_noted(self) -> None:
         """Tell the pass of the ends that were only noted; none is noted any more."""
@@ -285,7 +287,11 @@ class Recording(object):
             self._times.append(now - self._last)
         self._last = now
         odd, self._odd = self._odd, None
-        self._odd_steps += odd is not None
+        if odd is not None:
+            self._odd_steps += 1
+            if self._times:  # when the first step began is not known
+                count, took = self._left_out.get(odd, (0, 0))
+                self._left_out[odd] = [count + 1, took + self._times[-1]]
         if self.recording is None:
             if self._warm():
                 self._open_pass()
@@ -414,7 +420,11 @@ class Recording(object):
                 self.note("never stepped", names)
         elif self._claimed:
             left = [entry["pass"] for entry in self._plan]
-            about = {"steps": self.steps, "training": self._training, "left": left, "end": self._step_end}
+            about: Dict[str, Any] = {
+                "steps": self.steps, "training": self._training, "left": left, "end": self._step_end,
+            }  # fmt: skip
+            if 2 * self._odd_steps <= self.steps:
+                about.update(left_out=self._left_out, watched_ns=sum(self._times))
             self.note("steps", json.dumps(about))
 
     def _why_no_steps(self) -> str:
