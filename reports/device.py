@@ -29,7 +29,7 @@ _SHARES = (
 )  # fmt: skip
 _UNITS = {"gflops_per_s": "Gflop/s", "gbytes_per_s": "GB/s", "intensity": "flop/byte"}
 _LONGEST = 60  # characters of a text
-_KERNELS = ("kernel", "name")  # columns of kernels' names
+KERNELS = ("kernel", "name")  # columns of kernels' names
 _ROOFLINE = {
     "kernel": ("name", "kind", "layer", "phase", "problem", "m", "n", "k", "transpose", "dtype", "algorithm"),
     "layer": ("layer", "phase"),
@@ -57,17 +57,30 @@ def envelope(found: Mapping[str, Sequence[Row] | str]) -> dict[str, Any]:
 def table(title: str, rows: Sequence[Row], limit: int = 0) -> Table:
     """Return rows for reading as a table; title: of TITLES or a roofline's. See `readable`."""
     about = NAMES[title]
-    return of_rows(title, readable(rows, limit), title=TITLES.get(title, title.capitalize()), first=(about, *FIRST))
+    return of_rows(
+        title, readable(rows, limit), title=TITLES.get(title, title.capitalize()) + shared_reason(rows), first=(about, *FIRST)
+    )
+
+
+def shared_reason(rows: Sequence[Row]) -> str:
+    """Return why something is not known, for a table's title, where that is one reason in all of its rows."""
+    reasons = {row.get("reason") for row in rows}
+    (reason,) = reasons if len(reasons) == 1 else (None,)
+    return f"; not known: {text.printable(reason)}" if reason else ""
 
 
 def readable(rows: Sequence[Row], limit: int = 0) -> list[dict[str, Any]]:
-    """Return rows with units, without columns that say nothing anywhere; of more than `limit` (0: none) the rest is one row."""
+    """Return rows with units; of more than `limit` (0: none) the rest is one row.
+
+    Columns that say nothing anywhere are left out, and a reason that all rows have: that is the title's, see shared_reason.
+    """
     shown = list(rows[:limit] if limit > 0 else rows)
     rest = rows[len(shown) :]
     if rest:
         shown.append(_together(rest))
     columns = [name for name in (rows[0] if rows else ()) if any(row.get(name) is not None for row in shown)]
-    apart = short_names.apart(str(row[name]) for row in shown for name in _KERNELS if row.get(name))
+    columns = [name for name in columns if name != "reason"] if shared_reason(rows) else columns
+    apart = short_names.apart(str(row[name]) for row in shown for name in KERNELS if row.get(name))
     return [{_heading(name): _cell(name, row.get(name), apart) for name in columns} for row in shown]
 
 
@@ -95,7 +108,7 @@ def _cell(name: str, value: Any, apart: Mapping[str, str]) -> Any:
         return units.percent(value)
     if name == "bytes" or name.endswith("_bytes") or name == "shared_memory":
         return units.size(value)
-    if isinstance(value, str) and name in _KERNELS:
+    if isinstance(value, str) and name in KERNELS:
         own = apart.get(value)
         return text.printable(short_names.short(value) + (f" ({own})" if own else ""))
     if isinstance(value, str):

@@ -19,7 +19,7 @@ from kernelscope.analysis.trace import Trace
 from kernelscope.reports import device, energy, figures
 from kernelscope.reports.roofline import anchor
 from kernelscope.reports.sections import View, ViewCell, ViewColumn, text_cell
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import WHOLE, printable
 
 MOST = 60  # rows of a table
 _ABOUT = ("name", "kind", "layer", "phase", "problem", "m", "n", "k", "transpose", "dtype", "algorithm")
@@ -67,7 +67,7 @@ def of_device(trace: Trace, record: Mapping[str, Any] | None = None) -> list[Vie
 
 def _caption(name: str, rows: Sequence[Row]) -> str:
     more = f" (the first {MOST} of {len(rows)} rows; `kernelscope device` has all)" if len(rows) > MOST else ""
-    return device.TITLES[name] + more
+    return device.TITLES[name] + device.shared_reason(rows) + more
 
 
 def _part(title: str, make: Callable[[], MeasuredPart]) -> MeasuredPart:
@@ -130,7 +130,9 @@ def unavailable(title: str, reason: str) -> MeasuredPart:
 def _view(key: str, caption: str, rows: Sequence[Row], shown: Sequence[Row]) -> View:
     """Return a table of readable rows, sorted by the raw ones, of which the readable ones have the keys or others."""
     names = [name for name in (shown[0] if shown else ()) if any(row[name] is not None for row in shown)]
-    numeric = [any(str(row[name])[:1].isdigit() for row in shown) for name in names]
+    is_number = {name: name != "evidence" and any(str(row[name])[:1].isdigit() for row in shown) for name in names}
+    names = sorted(names, key=lambda name: is_number[name] and 1 + ("(ms)" not in name))  # what it is, then the time
+    numeric = [is_number[name] for name in names]
     columns = [ViewColumn(name.replace("_", " "), number) for name, number in zip(names, numeric, strict=True)]
     body = [[_cell(name, row[name], raw) for name in names] for row, raw in zip(shown, rows, strict=True)]
     return View(key, caption, columns, body)
@@ -142,6 +144,8 @@ def _cell(name: str, text: Any, raw: Row) -> ViewCell:
         return text_cell(text)
     value = next((raw[key] for key in _keys(name) if isinstance(raw.get(key), int | float)), None)
     shown = f"{text:,.2f}" if isinstance(text, float) else printable(text)
+    if name in device.KERNELS:
+        return ViewCell(shown, shown, code=True, title=printable(raw.get("kernel") or raw.get("name"), WHOLE))
     return ViewCell(shown, value if value is not None else shown)
 
 

@@ -57,7 +57,7 @@ def test_both_parts_are_on_the_page(result, tmp_path, parse):
 def test_a_run_without_them_has_no_such_section(result, tmp_path, parse):
     text, _ = page(result, tmp_path, parse, [])
     assert 'id="device"' not in text
-    assert "#device" not in text
+    assert 'href="#device"' not in text
 
 
 def test_what_cannot_be_told_says_why(result, tmp_path, parse):
