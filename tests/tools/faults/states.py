@@ -1,6 +1,6 @@
 """Read what commands leave that are killed at any call that changes a file, and in the middle of any that writes.
 
-    python tests/tools/faults/states.py [--only NAME ...] [--tries 5] [--seed 1]
+    python tests/tools/faults/states.py [--only NAME ...] [--tries 5] [--most N] [--seed 1]
 
 A library that is loaded into a command (states.c) copies the folder into which it writes before each such call of it and of the
 processes that it starts. Each different copy is what a kill at that call would leave. It is read by the command that reads such
@@ -91,11 +91,12 @@ def unlike(state: Path, end: dict[str, bytes]) -> list[str]:
     return [name for name, content in end.items() if (path := state / name).is_file() and path.read_bytes() != content]
 
 
-def tried(command: Command, library: Path, tries: int, chance: random.Random) -> list[str]:
-    """Return what is wrong with what a command leaves."""
+def tried(command: Command, library: Path, tries: int, most: int, chance: random.Random) -> list[str]:
+    """Return what is wrong with what a command leaves, at most so many states of it."""
     wrong = []
     with workplace() as (out, scratch):
         found = states(command, out, scratch, library)
+        found = found if len(found) <= most else sorted(chance.sample(found, most))
         end = {str(path.relative_to(out.parent)): path.read_bytes() for path in out.parent.rglob("*") if path.is_file()}
         again = set(chance.sample(found, min(tries, len(found))))
         for number, state in enumerate(found, 1):
@@ -104,6 +105,8 @@ def tried(command: Command, library: Path, tries: int, chance: random.Random) ->
                     wrong += [f"{command.name}, {number}: {name} is not whole" for name in unlike(state, end)]
                 elif any(out.parent.glob(out.name + "*")) and (said := read(filled(command.reads, out))):
                     wrong.append(f"{command.name}, {number}: {said}")
+                if number % 200 == 0:  # those that record leave thousands
+                    print(f"{command.name}: {number} of {len(found)}, {len(wrong)} things wrong so far", flush=True)
                 if state in again and (done := run([*filled(command.words, out), *command.again], scratch, 600.0)).returncode:
                     wrong.append(f"{command.name}, {number}: the next try fails: {done.stderr.strip().splitlines()[-1:]}")
         print(f"{command.name}: {len(found)} different states, {len(again)} tries again, {len(wrong)} things wrong", flush=True)
@@ -115,6 +118,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="a command (repeatable; default: all)")
     parser.add_argument("--tries", type=int, default=5, help="states of each command after which it is tried again (default: 5)")
+    parser.add_argument("--most", type=int, default=10**6, help="states of each command that are read (default: all)")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     wrong: list[str] = []
@@ -123,7 +127,7 @@ def main() -> int:
         source = Path(__file__).with_name("states.c")
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
         for command in commands(arguments.only or [one.name for one in COMMANDS]):
-            wrong += tried(command, library, arguments.tries, random.Random(arguments.seed))
+            wrong += tried(command, library, arguments.tries, arguments.most, random.Random(arguments.seed))
     print("\n".join(wrong[:60]))
     return 1 if wrong else 0
 
