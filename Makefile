@@ -29,14 +29,14 @@ dist: $(VENV)/.installed ## build the source distribution and the wheel into dis
 docs: $(VENV)/.installed ## build the documentation site into out/site, which opens from the disk
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-environments: $(VENV)/.installed ## set up the frameworks that tests use
+environments: $(VENV)/.installed ## set up the frameworks that tests and measurements use
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
 
 test: $(VENV)/.installed lint environments ## run all tests, with real frameworks (sets up what it needs)
 	$(BIN)/python -m pytest -m 'not long' -n 2 --dist loadfile --no-loadscope-reorder --durations 40 --junit-xml out/tests.xml
 
-test-all: $(VENV)/.installed lint ## run what repeats at length what other tests show, too
-	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE) $(OLDER))
+test-all: $(VENV)/.installed lint environments ## run what repeats at length what other tests show, too
+	-$(BIN)/kernelscope env create $(OLDER)
 	$(BIN)/python -m pytest -m '' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.installed ## run the tests that need no framework
@@ -52,8 +52,7 @@ lint: $(VENV)/.installed ## check style, types, layering and the Python 3.6 part
 bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios (sets up what it compares with)
 	@$(BIN)/python tests/tools/bench/overhead.py; first=$$?; $(BIN)/python tests/tools/bench/reading.py --install-peers && exit $$first
 
-planted: $(VENV)/.installed ## plant known causes, and see whether they are found (sets up what it needs)
-	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
+planted: $(VENV)/.installed environments ## plant known causes, and see whether they are found (sets up what it needs)
 	@$(BIN)/python tests/tools/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/tools/planted/run.py --same 20 $(PLANTED) && exit $$first
 
 pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known, and judge what is said (PAIRS: options)
@@ -62,22 +61,18 @@ pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known
 ranks: $(VENV)/.installed ## clone a job's captures into many ranks, time `kernelscope ranks` on them, and see that the late one is named
 	$(BIN)/python tests/tools/ranks/scale.py ../shared/corpus/ranks/megatron_tp8 8 64 256
 
-scripts: $(VENV)/.installed ## profile scripts, change them, and judge what is said of that (an hour; SCRIPTS: options)
-	-$(BIN)/kernelscope env create pytorch tensorflow mxnet jax
+scripts: $(VENV)/.installed environments ## profile scripts, change them, and judge what is said of that (an hour; SCRIPTS: options)
 	@$(BIN)/python tests/tools/scripts/run.py $(SCRIPTS)
 
-confirm: $(VENV)/.installed ## try what advice and explanations say, and set what they claim against what is seen (2 hours; CONFIRM: options)
-	-$(BIN)/kernelscope env create pytorch tensorflow mxnet cntk jax
+confirm: $(VENV)/.installed environments ## try what advice and explanations say, and set what they claim against what is seen (2 hours; CONFIRM: options)
 	@$(BIN)/python tests/tools/scripts/confirm.py $(CONFIRM)
 
-sweeps: $(VENV)/.installed ## run the small form of every experiment of the literature, and draw its report (45 min on two cores)
-	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
+sweeps: $(VENV)/.installed environments ## run the small form of every experiment of the literature, and draw its report (45 min on two cores)
 	for name in $(EXPERIMENTS); do \
 	    $(BIN)/kernelscope sweep $$name-small -o out/sweeps/$$name && $(BIN)/kernelscope report out/sweeps/$$name || exit $$?; \
 	done
 
-foreign: $(VENV)/.installed ## profile programs that nobody here wrote (fetches them and what they need; FOREIGN: options)
-	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) jax)
+foreign: $(VENV)/.installed environments ## profile programs that nobody here wrote (fetches them and what they need; FOREIGN: options)
 	$(BIN)/python tests/tools/foreign/run.py $(FOREIGN)
 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
