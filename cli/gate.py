@@ -16,7 +16,7 @@ from kernelscope.cli.comparisons import write_explanation
 from kernelscope.cli.explain import explained
 from kernelscope.reports import gate as words
 from kernelscope.reports.text import printable
-from kernelscope.tracer.outside.errors import InputError
+from kernelscope.tracer.outside.errors import InputError, UsageError
 
 FORMATS = ("table", "markdown", "json")
 FAILED, UNDECIDED = 1, 5  # exit statuses
@@ -52,6 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Explain the difference, judge it, write what was asked for; return 1 when the gate fails, UNDECIDED when nobody can say."""
     paths = (archives.folder(Path(arguments.base)), archives.folder(Path(arguments.new)))
+    if paths[0].resolve() == paths[1].resolve():
+        raise UsageError(f"{arguments.new}: is the recording that it is to be set against; name two different ones")
     result = sharing.shareable(explained(paths, None, arguments.force), arguments.full_paths)
     verdict = gate.judge(result, arguments.max_regression).as_dict()
     _print(verdict, result, arguments.format)

@@ -33,9 +33,9 @@ def known(breakdown: Mapping[str, Any]) -> str:
     key = {"layer-kernel": "layer", "idle": "cause"}.get(breakdown["by"], breakdown["by"])
     coverage = breakdown["coverage"]
     unknown = units.percent(1 - coverage)
-    if key == "kernel":
+    if key == "kernel" and breakdown["step_ns"] is not None:
         return f"in {unknown} of it no kernel, operator or range was recorded" if coverage < 1 else ""
-    if key == "kind":
+    if key in ("kernel", "kind"):  # of totals, rows are kernels
         return f"{unknown} of it of unknown kind" if coverage < 1 else ""
     return f"{key} known for {units.percent(coverage)}"
 

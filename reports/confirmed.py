@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
-from kernelscope.analysis.confirm.verdicts import CONFIRMED, PARTLY, VERDICTS
+from kernelscope.analysis.confirm.verdicts import CONFIDENCE, CONFIRMED, PARTLY, VERDICTS
 from kernelscope.reports import content, text
 from kernelscope.reports.fitted import Fitted
 from kernelscope.reports.renderers import Markdown
@@ -28,7 +28,11 @@ def answer(result: Result) -> str:
     if together:
         names = " and ".join(together["names"])
         make = "make" if len(together["names"]) > 1 else "makes"
-        return f"{begin}; {names} {make} it {_shorter(together, together['step_ns'])}.{content.busy(result, turns=True)}"
+        said = f"{names} {make} it {_shorter(together, together['step_ns'])}"
+        if together["p"] >= 1 - CONFIDENCE:
+            low, high = (_ms(ns) for ns in together["interval_ns"])
+            said = f"{names} helped when tried, and in runs of their own no effect was seen (between {low} and {high} ms)"
+        return f"{begin}; {said}.{content.busy(result, turns=True)}"
     helped = [row for row in rows if row["verdict"] in (CONFIRMED, PARTLY)]
     if helped:
         nothing = "nothing that was tried is known to help and leaves results as they are"

@@ -265,7 +265,10 @@ def _of_totals(trace: Trace) -> DeviceAccount:
     whole["time_ns"] = by_window[:, 0].round().astype(np.int64)
     total = int(whole["time_ns"].sum())
     outside = pd.DataFrame({"part": [], "count": [], "duration_ns": []})
-    return DeviceAccount("cuda", TOTALS, total, whole, by_window, np.array([total]), outside, total)
+    devices = kernels["device"].dropna().astype(str).unique()
+    return DeviceAccount(
+        devices[0] if len(devices) == 1 else ALL, TOTALS, total, whole, by_window, np.array([total]), outside, total
+    )
 
 
 # --- parts --------------------------------------------------------------------------------------------------------------------

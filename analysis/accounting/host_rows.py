@@ -26,9 +26,16 @@ def summed_up(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def apart(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Return the rows of the device and those of the host. Only those in _COLUMNS have the latter."""
+    """Return the rows of the device and those of the host. Only those in _COLUMNS have the latter.
+
+    A range of the program in which no kernel runs stays among the first: it has no other row.
+    """
     column = _COLUMNS.get(by)
     host = [row for row in rows if str(row.get(column)).startswith(_HOST)] if column else []
+    if by == "range":
+        at_host = set(map(id, host))
+        seen = {row["range"] for row in rows if id(row) not in at_host} | {None}
+        host = [row for row in host if row["range"] in seen]
     mine = set(map(id, host))
     return [row for row in rows if id(row) not in mine], host
 

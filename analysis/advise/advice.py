@@ -48,11 +48,12 @@ _COMPUTES = ("mixed precision", "tensor cores", "double precision", "alignment",
 
 GRAPHS = "in CUDA graphs"
 EARLIER = "work from before the steps"
+_ALONE = " alone"  # while nothing computes
 _BUSY = {
     COMPUTE: "computing",
     GRAPH: GRAPHS,
-    COMMUNICATION: "communication alone",
-    COPY: "copying alone",
+    COMMUNICATION: "communication" + _ALONE,
+    COPY: "copying" + _ALONE,
     OUTSIDE: EARLIER,
     INTERRUPTED: "another process has the device",
 }
@@ -163,6 +164,7 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
         host = _OVERHEAD if subject.on_host else _HOST
         busy = _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], "")
         what = _IDLE.get(row["cause"], host) if row["part"] == IDLE else busy
+        what = what if subject.timeline else what.removesuffix(_ALONE)  # totals do not tell what runs side by side
         sums[what] = sums.get(what, 0) + int(row["time_ns"])
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
 

@@ -24,6 +24,7 @@ from kernelscope.tracer.inside.choices import Options
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.frameworks.workload import CannotReplay
 from kernelscope.tracer.inside.plan import WARMUP_S
+from kernelscope.tracer.inside.profiling import machine_use
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.inside.remedies import remedied
@@ -51,6 +52,7 @@ class Child(object):
         self.line_profiler: Any = None
         self.tracing = False
         self.cupti: Any = None
+        self.uses: List[Any] = []  # of each window what machine_use.reading said before and after
         self.replayed: Any = (None, None)  # the layer that was replayed last, and what runs it
 
     def build(self) -> None:
@@ -224,7 +226,9 @@ class Child(object):
         self.report["anchors"].append(anchor())
         if self.line_profiler is not None:
             self.line_profiler.enable_by_count()
+        before = machine_use.reading()
         self.loop(count)
+        self.uses.append((before, machine_use.reading()))
         if self.line_profiler is not None:
             self.line_profiler.disable_by_count()
         times = self.recorder.step_times()
@@ -274,6 +278,8 @@ class Child(object):
         others = self._others()
         self.report["memory"] = memory.resident(["self"] + others)
         self.report["processes"] = 1 + len(others)
+        if not others:
+            self.report["foreign_cores"] = machine_use.foreign_cores(*machine_use.summed(self.uses))
         if self.pass_name == "clean":
             self.report["lines_of_code"] = self._lines_of_code()
         if self.spec.get("device") == "cuda":

@@ -37,16 +37,21 @@ def exposed(subject: Subject) -> list[Advice]:
     infers = len(subject.trace.operators) > 0 and not (subject.rows["phase"] == "backward").fillna(False).any()
     gradients = not infers and 2 * words.time_of(rows[_of_gradients(rows)]) > ns
     link = "https://docs.pytorch.org/docs/stable/notes/ddp.html" if gradients and subject.framework == "pytorch" else ""
+    title, beside = (
+        "communication between devices is not hidden behind computation",
+        f"Nothing computes beside {words.share(subject, ns)}",
+    )
+    said = f"{beside} {subject.per} of {words.ms(whole)} of communication: {words.kernels(rows)}."
+    if not subject.timeline:
+        title = "devices communicate, and totals do not tell beside what"
+        said = f"Communication takes {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."
     return [
         Advice(
             "communication",
-            "communication between devices is not hidden behind computation",
+            title,
             ns,
             "all of it, where it runs beside what computes; waiting for a slower rank is in it",
-            [
-                f"Nothing computes beside {words.share(subject, ns)} {subject.per} of {words.ms(whole)} of communication: "
-                f"{words.kernels(rows)}."
-            ],
+            [said],
             _INFERENCE if infers else words.text(subject, _REMEDIES if gradients else _OTHERS),
             link,
             words.ids(rows),

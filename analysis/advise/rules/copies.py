@@ -60,7 +60,8 @@ def exposed(subject: Subject) -> list[Advice]:
     else:
         title, remedy = "copies between host and device are not hidden behind computation", words.text(subject, _BESIDE)
         saves, estimate = min(ns, room), beside
-    which = "Copies that nothing hides" if subject.timeline else "Copies, of which totals do not tell what hides them,"
+    title = title if subject.timeline else "copies between host and device, of which totals do not tell what hides them"
+    which = "Copies that nothing hides" if subject.timeline else "Copies"
     evidence = [f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
     return [Advice("copies", title, saves, estimate, evidence, remedy, words.text(subject, _LINK), words.ids(rows))]
 

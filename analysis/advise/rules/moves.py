@@ -35,6 +35,7 @@ def within(subject: Subject) -> list[Advice]:
     ns = words.time_of(rows)
     count, moved = float(rows["count"].sum()), float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
     size = f", {moved / 1e6:,.1f} MB in all" if moved else ""
+    beside = " beside no kernel" if subject.timeline else ""
     made, compiled = _makers(subject)
     return [
         Advice(
@@ -42,7 +43,7 @@ def within(subject: Subject) -> list[Advice]:
             "the device copies its own memory",
             ns,
             "all of it, where results are written where they are needed",
-            [f"{words.count(count)} copies {subject.per} take {words.share(subject, ns)} beside no kernel{size}.", *made],
+            [f"{words.count(count)} copies {subject.per} take {words.share(subject, ns)}{beside}{size}.", *made],
             _by_compiler(subject) if compiled else words.text(subject, _REMEDIES),
             "",
             words.ids(rows),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
@@ -16,6 +18,15 @@ from kernelscope.analysis.trace import MAIN
 # Of the time, that remains on tensor cores: kernels reach a part of their peak. GPT-2 and a decoder in float32 on an H200 and an
 # H100 keep 20% (TF32) and 23% (bfloat16) of what their products take, a decoder from TF32 to bfloat16 30% (docs/gpu)
 _REACHED = 0.25
+_AMPERE = r"(?:^|[_/ ])(?:sm(?:8|9|10|12)\d|ampere|hopper)_"  # in names of kernels that only such a device, or a later one, runs
+_LEAST_OF_AMPERE = (
+    0.5  # peak rate in float32 or TF32 over that in half precision: the data sheets of GeForce have twice, others more
+)
+_BY_SHEET = "half of the time of what moves memory, and the data sheet's peak rates for products (at least a quarter remains)"
+_BY_NAMES = (
+    "half of their time: the recording names no device, but some kernels are for Ampere, by their names, and all devices that "
+    "run these have at least twice the peak rate in half precision"
+)
 _HALF = 0.5  # of the time of kernels that move memory, in types of half the size
 _MIXES = 0.1  # times what is in 32-bit types: a program with so much in 16-bit ones asks for both
 _WHOLE = 16  # bytes that a thread loads at once, where sizes allow it
@@ -137,15 +148,13 @@ def _of(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def mixed(subject: Subject) -> list[Advice]:
     """The step computes and moves float32 where half-precision would do."""
-    sheet = datasheets.lookup(subject.hardware) if not subject.on_host else None
-    half = sheet.flops("f16") if sheet else None
-    if not sheet or not half or not sheet.tensor:
+    rates = _rates(subject)
+    if rates is None:
         return []
     saves, rows = 0.0, []
-    for dtype in ("f32", "tf32"):
+    for dtype, share in rates.of_half.items():
         main = _main(subject, dtype)
-        rate = sheet.flops("tf32") if dtype == "tf32" else sheet.flops("f32", False)
-        saves += words.time_of(main) * (1 - max((rate or half) / half, _REACHED))
+        saves += words.time_of(main) * (1 - max(share, _REACHED))
         rows.append(main)
     small = subject.kernels(("elementwise", "activation", "normalisation", "softmax", "pooling", "reduction"))
     small = small[((small["dtype"] == "f32") & (small["phase"] != "optimizer").fillna(True)).fillna(False).to_numpy(bool)]
@@ -159,17 +168,39 @@ def mixed(subject: Subject) -> list[Advice]:
             "mixed precision",
             "the step computes in 32-bit types",
             saves,
-            "half of the time of what moves memory, and the data sheet's peak rates for products (at least a quarter remains)",
+            rates.estimate,
             [
                 f"{_named(pd.concat(rows))} in float32 or TF32: {words.share(subject, main_ns)} {subject.per}"
                 + (f"; other kernels in float32: {words.share(subject, words.time_of(small))}." if len(small) else ".")
             ],
-            words.text(subject, _MIXED if sheet.tensor.get("bf16") else {**_MIXED, **_FLOAT16}),
+            words.text(subject, _MIXED if rates.bfloat16 else {**_MIXED, **_FLOAT16}),
             words.text(subject, _LINKS),
             words.ids(chosen),
             modelled=True,
         )
     ]
+
+
+@dataclass(frozen=True)
+class _Rates:
+    """Peak rates of a device: of_half: of f32 and tf32, over half precision; estimate: how savings are made of them, in words."""
+
+    of_half: dict[str, float]
+    estimate: str
+    bfloat16: bool
+
+
+def _rates(subject: Subject) -> _Rates | None:
+    """Return what half precision gains; of a device that is not named, from what its kernels are; None where that is unknown."""
+    sheet = None if subject.on_host else datasheets.lookup(subject.hardware)
+    half = sheet.flops("f16") if sheet and sheet.tensor else None
+    if sheet and half:
+        rates = {"f32": (sheet.flops("f32", False) or half) / half, "tf32": (sheet.flops("tf32") or half) / half}
+        return _Rates(rates, _BY_SHEET, bool(sheet.tensor.get("bf16")))
+    names = subject.kernels()["name"].astype("string")
+    if subject.on_host or subject.hardware or not names.str.contains(_AMPERE, na=False).any():
+        return None
+    return _Rates(dict.fromkeys(("f32", "tf32"), _LEAST_OF_AMPERE), _BY_NAMES, True)
 
 
 def _named(rows: pd.DataFrame) -> str:

@@ -1,7 +1,7 @@
 """How many cores other processes keep busy while a pass is recorded, by /proc; a machine that others use makes steps longer."""
 
 import os
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.agent.machine import core_times
 from kernelscope.tracer.inside.clock import now_ns
@@ -23,3 +23,8 @@ def foreign_cores(before: Any, after: Any) -> Optional[float]:
     """Return how many cores were busy with other things between two readings; None where the time is too short to tell."""
     wall, own, busy = (later - earlier for earlier, later in zip(before, after))
     return None if wall < _LEAST_NS else round(max(0.0, float(busy - own) / wall), 3)
+
+
+def summed(spans: Sequence[Tuple[Any, Any]]) -> Tuple[Any, Any]:
+    """Return two readings that are as far apart as those of several spans (before, after) together."""
+    return (0, 0, 0), tuple(sum(after[place] - before[place] for before, after in spans) for place in range(3))
