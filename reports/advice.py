@@ -16,7 +16,7 @@ from rich.text import Text
 from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.analysis.advise.advice import EARLIER, GRAPHS
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
-from kernelscope.reports import content, text
+from kernelscope.reports import content, text, units
 
 MOST = 3  # pieces of advice that are told in full; of the others only what to do
 _COMPUTING = "computing"  # a part of a step
@@ -58,7 +58,19 @@ def answer(result: Result) -> str:
         )
         step = "A step" if result.get("certain", True) else "What repeats (a step, or a part of one, such as a layer)"
         whole = f"{step} takes {ms(step_ns)}" if result["per"] == "a step" else totals
-    return f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{content.busy(result)}{saved}"
+    return (
+        f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{content.busy(result)}{saved}"
+    )
+
+
+def _few(result: Result) -> str:
+    """Return that a step's time is of a few steps, which may be slower than later ones."""
+    count = result.get("few_steps")
+    return (
+        f" Only {units.counted(count, 'step')} {'was' if count == 1 else 'were'} measured: warm ones may take less."
+        if count
+        else ""
+    )
 
 
 def _others(result: Result) -> str:

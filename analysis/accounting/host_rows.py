@@ -13,6 +13,7 @@ from kernelscope.analysis.accounting.cell_labels import KERNELS
 Row = dict[str, Any]
 ONE = "(host: no kernel running)"
 _NAMED = 3  # causes that the one row names, those with most time
+_LONG = 0.01  # of the whole
 _HOST = "(host: "
 # Where a table's rows of the host are named
 _COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer", "range": "activity"}
@@ -28,14 +29,14 @@ def summed_up(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 def apart(by: str, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """Return the rows of the device and those of the host. Only those in _COLUMNS have the latter.
 
-    A range of the program in which no kernel runs stays among the first: it has no other row.
+    A range of the program in which no kernel runs stays among the first where it takes long: it has no other row.
     """
     column = _COLUMNS.get(by)
     host = [row for row in rows if str(row.get(column)).startswith(_HOST)] if column else []
     if by == "range":
         at_host = set(map(id, host))
         seen = {row["range"] for row in rows if id(row) not in at_host} | {None}
-        host = [row for row in host if row["range"] in seen]
+        host = [row for row in host if row["range"] in seen or (row["share"] or 0) < _LONG]
     mine = set(map(id, host))
     return [row for row in rows if id(row) not in mine], host
 

@@ -37,6 +37,7 @@ _CALLS, _CALLED = 3, 0.05  # calls of the host that are named, each of so much o
 _LONG = 0.2  # of a step: a kernel that takes so much is named in the answer
 _SHORTER = 0.75  # times the clean step: a recorded one costs more, so that one which takes so much less was another kind
 _COST = 0.1  # of the clean step: recording that cost more is told
+_ENOUGH = 4  # steps: of fewer, none may be as warm ones are
 _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
@@ -74,13 +75,14 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return what to do about one recording; raise EvidenceError for what cannot be read.
 
     Keys: schema, path, framework, device, hardware, step_ns, batch (samples of a step, None where not known), per, steps (what
-    they were taken from), certain (whether what repeats is surely a step), recorded_ns (of a recording whose device mostly idles:
-    all of its time, where step_ns is that of the kernels; else None), unrecorded (why nothing that computes was recorded; else
-    None), devices (how many do work), other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns;
-    what the host was in longest, of a recording with recorded_ns), busy (cores, and others: how many of them other processes
-    kept busy; None where not known, or few), parts (what, ns; they add up to step_ns), timeline (whether more than totals is
-    known), longest (name and ns of the kernel, on the host the kind of kernels, that takes a good part of the step; else None),
-    advice (see model.Advice; what saves most first), notes.
+    they were taken from), certain (whether what repeats is surely a step), few_steps (how many were measured, where these are
+    few; else None), recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that of the
+    kernels; else None), unrecorded (why nothing that computes was recorded; else None), devices (how many do work),
+    other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns; what the host was in longest, of a
+    recording with recorded_ns), busy (cores, and others: how many of them other processes kept busy; None where not known, or
+    few), parts (what, ns; they add up to step_ns), timeline (whether more than totals is known), longest (name and ns of the
+    kernel, on the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves
+    most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -98,6 +100,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "batch": _batch(subject),
         "batch_source": subject.trace.info.get("batch_source"),
         "per": subject.per,
+        "few_steps": _few(subject),
         "steps": subject.steps,
         "certain": subject.certain,
         "recorded_ns": subject.recorded_ns,
@@ -118,6 +121,12 @@ def _batch(subject: Subject) -> int | None:
     """Return the samples of a step; None where they are not known."""
     batch = subject.trace.info.get("batch")
     return batch if type(batch) is int and batch > 0 and subject.per == STEPS else None
+
+
+def _few(subject: Subject) -> int | None:
+    """Return how many steps a run measured, where these are so few that the first, slow ones are among them; else None."""
+    count = subject.facts.get("clean_steps")
+    return count if count and count < _ENOUGH and subject.per == STEPS else None
 
 
 def _busy(subject: Subject) -> dict[str, float] | None:

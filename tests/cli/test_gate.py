@@ -138,3 +138,11 @@ def test_workflows_that_the_page_shows(text):
     for line in asked:
         words = shlex.split(line)
         main.parser(words[0]).parse_args(words)
+
+
+def test_one_recording_is_not_set_against_itself(tmp_path, capsys):
+    """Two paths to one place are a mistake of whoever wrote the job, and no reason to pass."""
+    (tmp_path / "a.json").write_text("{}")
+    (tmp_path / "b.json").symlink_to("a.json")
+    assert main.main(["gate", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 2
+    assert "is the recording that it is to be set against; name two different ones" in capsys.readouterr().err

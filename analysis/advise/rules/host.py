@@ -14,6 +14,7 @@ _CALLBACKS = "callbacks"  # the range around those of Keras's fit
 _PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM)
 _EAGER = 0.15  # of a step on the host: what dispatching operators takes in well-made programs
 _OWN = 0.1  # of a step on the host: what the loop itself takes in small steps
+_RECORDED = 3.0  # times the clean step: one that takes so long while it is recorded is mostly recording, which is Python too
 _SHORT = 10_000  # ns: kernels that last less take about as long as their launch
 _LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
 _MOVE = "move what the program does there out of the step or beside it"
@@ -175,7 +176,8 @@ def own_code(subject: Subject) -> list[Advice]:
     own = subject.rows["cause"].isin([idle_causes.PROGRAM, idle_causes.RANGE]) | _of_callbacks(subject.rows)
     rows = subject.rows[(chosen & own).to_numpy(bool)]
     ns = words.time_of(rows)
-    if ns < _OWN * subject.step_ns:
+    mostly_recording = float(subject.facts.get("traced_step_ns") or 0) > _RECORDED * subject.step_ns
+    if ns < _OWN * subject.step_ns or mostly_recording:
         return []
     return [
         Advice(

@@ -48,3 +48,12 @@ def test_ranges_have_one_row_of_the_host_that_names_what_it_did():
     assert [(row["range"], row["time_ns"]) for row in host] == [(ONE, sum(row["time_ns"] for row in causes))]
     assert host[0]["activity"].startswith("(host: ")
     assert apart("range", [*device, *host]) == (device, host), "a table for reading puts it last"
+
+
+def test_a_long_range_without_kernels_keeps_its_row():
+    row = {"activity": "(host: in ranges)", "phase": None, "duration_ns": 0, "count": 1}
+    kernels = {**row, "range": "train", "activity": "kernels", "time_ns": 100, "share": 0.1}
+    augment = {**row, "range": "augment", "time_ns": 800, "share": 0.8}
+    beside = {**row, "range": "train", "time_ns": 95, "share": 0.095}
+    short = {**row, "range": "log", "time_ns": 5, "share": 0.005}
+    assert apart("range", [augment, kernels, beside, short]) == ([augment, kernels], [beside, short])

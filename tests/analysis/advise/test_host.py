@@ -196,3 +196,15 @@ def test_what_a_program_did_between_its_steps_is_told_where_it_took_long():
         "not in it: 2 of 60 steps in which a model was switched to evaluation; they took 30.0 ms of the 100 ms that were watched"
     ]
     assert not [note for note in of_subject(made)["notes"] if note.startswith("not in it")]
+
+
+def test_a_step_that_is_mostly_recording_tells_nothing_of_the_programs_own_code():
+    made = subject((IDLE, PROGRAM, None, "other", 5.0), KERNEL)
+    assert [one.topic for one in host.own_code(made)] == ["python"]
+    assert host.own_code(replace(made, facts={**made.facts, "traced_step_ns": 40 * MS})) == []
+
+
+def test_steps_that_are_few_are_told():
+    made = subject(KERNEL)
+    assert of_subject(replace(made, facts={**made.facts, "clean_steps": 2}))["few_steps"] == 2
+    assert of_subject(replace(made, facts={**made.facts, "clean_steps": 20}))["few_steps"] is None

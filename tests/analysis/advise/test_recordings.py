@@ -73,6 +73,23 @@ def test_of_more_devices_it_is_said_between_what_shares_they_compute():
     assert "of 2 devices: copying alone 97%, computing 3%. The other 2 compute 0% to 3% of it. What" in said
 
 
+def test_totals_name_no_device_that_they_do_not_tell_and_nothing_side_by_side():
+    said = advice.answer(advise(corpus("onednn/Sauravrp67__UniYOLO__dnnl.log")))
+    assert said.startswith("Kernels and copies add up to 9,670 ms: computing")
+    result = advise(corpus("nsys/zx3xyy__assignment2-systems__nsys_stats.txt"))
+    assert [part["what"] for part in result["parts"]] == ["copying", "computing"]
+    (copies,) = [one for one in result["advice"] if one["topic"] == "copies"]
+    assert "of which totals do not tell what hides them" in copies["title"]
+
+
+def test_what_half_precision_gains_where_kernels_names_tell_what_device_runs_them():
+    """Of 28,999 ms, 63% and more is in products in float32 of cuBLAS for Ampere; the table names no device."""
+    result = advise(corpus("nsys/ShibukiZero__assignment2-systems__2.7b_ctx512_train_step_cuda_gpu_kern_sum_nvtx.txt"))
+    (mixed,) = [one for one in result["advice"] if one["topic"] == "mixed precision"]
+    assert 0.25 * result["step_ns"] < mixed["saves_ns"] < 0.5 * result["step_ns"]
+    assert "the recording names no device" in mixed["estimate"]
+
+
 def test_an_attention_that_no_kernel_fuses():
     found = topics("tl-timesformer-h100-mi300/a.json.gz")
     assert list(found)[:2] == ["host-bound", "attention"]
