@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.formats import all_formats
-from kernelscope.analysis.formats.format import format_named
 from kernelscope.analysis.recordings import captures, imported
 from kernelscope.cli import output, sharing, warn
 from kernelscope.cli.output import write_rows
 from kernelscope.tracer.outside.errors import UsageError
 from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.version import VERSION
 
 
@@ -47,8 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         _list()
         return 0
-    if arguments.form:
-        format_named(arguments.form)  # whatever else is missing, an unknown format is said first
+    known = [form.name for form in all_formats()]
+    if arguments.form and arguments.form not in known:  # whatever else is missing, that is said first
+        raise UsageError(f"unknown format {arguments.form!r}; known: {', '.join(known)}{meant(arguments.form, known)}")
     if not arguments.files:
         raise UsageError("name at least one FILE (see kernelscope import --help)")
     if not arguments.output:

@@ -229,15 +229,17 @@ def _kept(subject: Subject) -> list[Advice]:
 
 
 def _beside_waiting(subject: Subject, kept: list[Advice]) -> list[Advice]:
-    """Return the advice as it is where a device often waits for the host: what it computes sooner may only let it wait longer."""
+    """Return the advice as it is where a device often waits for the host: what it computes sooner may only let it wait longer.
+
+    So its savings are bounds, and weigh as much less as the device idles when advice is put in order.
+    """
     waits = words.time_of(subject.rows[(subject.rows["part"] == IDLE).to_numpy(bool)])
     if subject.on_host or waits < _WAITING * subject.step_ns:
         return kept
     said = f"The device is idle for {waits / subject.step_ns:.0%} of the step: done sooner, it may only wait longer."
-    return [
-        replace(one, modelled=False, evidence=[*one.evidence, said]) if one.modelled and one.topic in _COMPUTES else one
-        for one in kept
-    ]
+    bounds = {one.topic for one in kept if one.modelled and one.topic in _COMPUTES}
+    kept = sorted(kept, key=lambda one: -one.saves_ns * (1 - waits / subject.step_ns if one.topic in bounds else 1))
+    return [replace(one, modelled=False, evidence=[*one.evidence, said]) if one.topic in bounds else one for one in kept]
 
 
 def _plain(one: Advice) -> dict[str, Any]:

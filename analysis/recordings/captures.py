@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,7 +50,7 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
     ):
         chosen = format_named(form) if form else detect(plain)
         searching = beside.submit(secrets.remarks, plain, shown=path)
-        with _explained(path, chosen):
+        with _explained(path, chosen), _named_wrongly(plain, form):
             trace = chosen.read(plain)
             finish(trace)
             if not keep_secrets:
@@ -64,10 +64,28 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
 
 
 @contextmanager
+def _named_wrongly(path: Path, form: str | None) -> Iterator[None]:
+    """Where a capture cannot be read as the format that somebody named, say which one it is, if it is another."""
+    try:
+        yield
+    except (EvidenceError, LookupError, TypeError, ValueError) as error:
+        with suppress(EvidenceError):
+            if form and (found := detect(path)).name != form:
+                raise _Other(f"is of another format than {form} by its content ({found.name}); leave out --from") from error
+        raise
+
+
+class _Other(Exception):
+    """A capture is of another format than was said."""
+
+
+@contextmanager
 def _explained(path: Path, form: Format) -> Iterator[None]:
     """Turn what goes wrong in reading a capture into an EvidenceError that names it."""
     try:
         yield
+    except _Other as error:
+        raise EvidenceError(f"{path}: {error}") from error
     except EvidenceError as error:
         if str(path) in str(error):
             raise

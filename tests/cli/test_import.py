@@ -155,7 +155,11 @@ def test_captures_without_a_timeline_are_reported_too(content, tmp_path):
 def test_wrong_use_is_said_in_one_line(trace, tmp_path):
     assert "name at least one FILE" in _run("import", "-o", tmp_path / "out", status=2).stderr
     assert "No such file" in _run("import", tmp_path / "none", "-o", tmp_path / "out", status=3).stderr
-    assert "unknown format 'kinetto'" in _run("import", trace, "--from", "kinetto", "-o", tmp_path / "out", status=3).stderr
+    unknown = _run("import", trace, "--from", "kinetto", "-o", tmp_path / "out", status=2).stderr
+    assert "unknown format 'kinetto'" in unknown
+    assert unknown.endswith("did you mean kineto?\n")
+    other = _run("import", trace, "--from", "nsys-sqlite", "-o", tmp_path / "out", status=3).stderr
+    assert "is of another format than nsys-sqlite by its content (kineto); leave out --from" in other
     _run("import", trace, "-o", tmp_path / "out")
     assert "--force" in _run("import", trace, "-o", tmp_path / "out", status=3).stderr
     _run("import", trace, "-o", tmp_path / "out", "--force")
