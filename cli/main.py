@@ -120,6 +120,13 @@ def parser(*chosen: str) -> argparse.ArgumentParser:
     return top
 
 
+def _asked(given: list[str]) -> list[str]:
+    """Return a command line in which help and version, which elsewhere are commands, are options."""
+    if given[:1] == ["help"]:
+        return [*given[1:2], "--help"]
+    return ["--version"] if given == ["version"] else given
+
+
 def _complete() -> None:
     """Answer a shell that asks how the line may go on (see cli.completion), and end."""
     import argcomplete  # only where a shell asks
@@ -135,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outlets.prepare()
         if "_ARGCOMPLETE" in os.environ:
             _complete()
-    given = sys.argv[1:] if arguments is None else arguments
+    given = _asked(list(sys.argv[1:] if arguments is None else arguments))
     parsed, unknown = parser(*given[:1]).parse_known_args(given)
     if unknown:  # the command's own parser knows its options, and which help says more
         parsed.refuse(unknown)

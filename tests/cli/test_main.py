@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from kernelscope.tracer.version import VERSION
 from tests.commands import called
 
 from .test_explain import capture
@@ -107,3 +108,13 @@ def test_help_begins_with_what_is_used_every_day():
     at = lines.index("every day:")
     assert [line.split()[0] for line in lines[at + 1 : at + 6]] == ["profile", "advise", "explain", "report", "breakdown"]
     assert max(map(len, lines)) <= 130
+
+
+@pytest.mark.parametrize(
+    ("words", "begins"),
+    [(["help"], "usage: kernelscope COMMAND"), (["help", "gate"], "usage: kernelscope gate"), (["version"], VERSION)],
+)
+def test_help_and_version_may_be_said_as_commands(words, begins):
+    done = kernelscope(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(begins)
