@@ -231,7 +231,7 @@ def _kept(subject: Subject) -> list[Advice]:
 def _beside_waiting(subject: Subject, kept: list[Advice]) -> list[Advice]:
     """Return the advice as it is where a device often waits for the host: what it computes sooner may only let it wait longer.
 
-    So its savings are bounds, and weigh as much less as the device idles when advice is put in order.
+    So its savings are bounds, and weigh as much less as the device idles when it is decided what to do first.
     """
     waits = words.time_of(subject.rows[(subject.rows["part"] == IDLE).to_numpy(bool)])
     if subject.on_host or waits < _WAITING * subject.step_ns:
@@ -239,6 +239,7 @@ def _beside_waiting(subject: Subject, kept: list[Advice]) -> list[Advice]:
     said = f"The device is idle for {waits / subject.step_ns:.0%} of the step: done sooner, it may only wait longer."
     bounds = {one.topic for one in kept if one.modelled and one.topic in _COMPUTES}
     kept = sorted(kept, key=lambda one: -one.saves_ns * (1 - waits / subject.step_ns if one.topic in bounds else 1))
+    kept = [*kept[:1], *sorted(kept[1:], key=lambda one: -one.saves_ns)]
     return [replace(one, modelled=False, evidence=[*one.evidence, said]) if one.topic in bounds else one for one in kept]
 
 

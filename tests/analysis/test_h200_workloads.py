@@ -179,8 +179,8 @@ def test_advice_on_a_compiled_program_names_its_gpu_and_does_not_say_to_compile_
 @pytest.mark.parametrize("name", ["gpt2-float32-graphs", "gpt2-float32-no-graphs"])
 def test_a_capture_without_settings_shows_that_the_program_is_jitted_by_how_few_calls_start_its_kernels(name):
     found = kernelscope.advise(DATA / f"{name}.xplane.pb.gz")["advice"]
-    assert found[0]["topic"] == "host-bound"
-    assert "jax.jit" not in found[0]["remedy"]
+    bound = next(one for one in found[:2] if one["topic"] == "host-bound")
+    assert "jax.jit" not in bound["remedy"]
     assert not any(one["topic"] == "optimizer" for one in found)  # XLA's kernels are one for all operations on a parameter
 
 
