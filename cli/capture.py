@@ -16,11 +16,9 @@ from kernelscope.tracer.outside import collectors, environments, gpu
 from kernelscope.tracer.outside.collectors import Choice
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import UsageError
-from kernelscope.tracer.outside.options import RunOptions
+from kernelscope.tracer.outside.options import RunOptions, check_workload
 from kernelscope.tracer.outside.session import Progress, Session
-from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.outside.variants import Variant
-from kernelscope.workloads import networks
 
 LOADERS = ("files", "records")
 COLLECTORS = ("framework", "nsys", "nvprof", "cupti")  # collectors.NAMES, which is slow to import
@@ -93,9 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def options(arguments: argparse.Namespace) -> RunOptions:
     """Return what was asked for; raise UsageError for an unknown workload or a device that is not there."""
-    if arguments.network not in networks.NETWORKS:
-        near = meant(arguments.network, networks.NETWORKS)
-        raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}{near}")
+    check_workload(arguments.network)
     device = arguments.device
     if device != "cpu":
         missing = gpu.find().reason

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from kernelscope.tracer.outside import converting, recipes
 from kernelscope.tracer.outside.errors import UsageError
-from kernelscope.tracer.outside.suggestions import meant
-from kernelscope.workloads import networks
+from kernelscope.tracer.outside.options import check_workload
 
 _MIB = 1 << 20
 
@@ -35,9 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, with a line for each format; return the exit status."""
-    if arguments.network not in networks.NETWORKS:
-        near = meant(arguments.network, networks.NETWORKS)
-        raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}{near}")
+    check_workload(arguments.network)
     if not Path(arguments.folder).is_dir():
         raise UsageError(f"{arguments.folder}: not a folder")
     targets = list(dict.fromkeys(name.strip() for name in arguments.to.split(",") if name.strip()))

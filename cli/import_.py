@@ -9,7 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats import all_formats
+from kernelscope.analysis.formats.format import format_named
 from kernelscope.analysis.recordings import captures, imported
 from kernelscope.cli import output, sharing, warn
 from kernelscope.cli.output import write_rows
@@ -47,9 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         _list()
         return 0
-    known = [form.name for form in all_formats()]
-    if arguments.form and arguments.form not in known:  # whatever else is missing, that is said first
-        raise UsageError(f"unknown format {arguments.form!r}; known: {', '.join(known)}{meant(arguments.form, known)}")
+    if arguments.form:
+        _check_known(arguments.form)  # whatever else is missing, an unknown format is said first
     if not arguments.files:
         raise UsageError("name at least one FILE (see kernelscope import --help)")
     if not arguments.output:
@@ -76,6 +77,13 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> N
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         record = imported.write(trace, files, folder, now, VERSION, info)
     output.write_capture(record, imported.Imported(folder).breakdowns())
+
+
+def _check_known(name: str) -> None:
+    try:
+        format_named(name)
+    except EvidenceError as error:
+        raise UsageError(f"{error}{meant(name, [form.name for form in all_formats()])}") from error
 
 
 def _list() -> None:

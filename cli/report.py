@@ -20,6 +20,7 @@ from kernelscope.analysis import advise
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.comparisons import opening
 from kernelscope.analysis.comparisons.comparison import compare
+from kernelscope.analysis.files import whole
 from kernelscope.analysis.recordings import archives, imported
 from kernelscope.analysis.recordings.imported import Imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
@@ -28,7 +29,7 @@ from kernelscope.cli import comparisons, named, output, sharing, warn
 from kernelscope.cli.breakdown import recording_cost
 from kernelscope.cli.output import FORMATS, figure_options
 from kernelscope.reports.captures import first
-from kernelscope.tracer.inside import durable, temporary
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
@@ -131,7 +132,7 @@ def _beside_page(path: str, page: Path, full_paths: bool) -> None:
     export.to_file(path, "perfetto", trace, full_paths)
     text = page.read_text(encoding="utf8")
     link = f'<a href="{quote(trace.name)}" download>{escape(trace.name)}</a>, beside this page; open it at ui.perfetto.dev'
-    durable.write_text(str(page), _PERFETTO.sub(lambda match: f"{match[1]}{link}{match[2]}", text, count=1))
+    whole.write_text(page, _PERFETTO.sub(lambda match: f"{match[1]}{link}{match[2]}", text, count=1))
 
 
 def write(run: Run, target: Path, advised: dict[str, Any]) -> None:

@@ -66,11 +66,9 @@ def answer(result: Result) -> str:
 def _few(result: Result) -> str:
     """Return that a step's time is of a few steps, which may be slower than later ones."""
     count = result.get("few_steps")
-    return (
-        f" Only {units.counted(count, 'step')} {'was' if count == 1 else 'were'} measured: warm ones may take less."
-        if count
-        else ""
-    )
+    if not count:
+        return ""
+    return f" Only {units.counted(count, 'step')} {'was' if count == 1 else 'were'} measured: warm ones may take less."
 
 
 def _others(result: Result) -> str:

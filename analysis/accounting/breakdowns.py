@@ -346,9 +346,6 @@ def _by_host_line(trace: Trace) -> Breakdown:
     table["share"] = table["time_ns"] / step_ns
     named = table["file"].notna()
     table["method"] = np.where(named, trace.info.get("host_lines", "line events"), "none")
-    table = table.assign(unnamed=~named).sort_values(
-        ["unnamed", "time_ns"], ascending=[True, False], kind="stable", ignore_index=True
-    )
     columns = [
         *BY["line"],
         "count",

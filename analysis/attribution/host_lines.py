@@ -153,9 +153,10 @@ def _device_work(trace: Trace) -> tuple[Int, Int, Int]:
 
 
 def _in_order(table: pd.DataFrame, outside: int) -> pd.DataFrame:
-    """Return lines that took time in the source's order, functions with most time first; last what has no line."""
+    """Return lines that took time, those with most of it first; last what has no line."""
     time = table["device_ns"] + table["idle_ns"]
     table = table[(time > 0) | (table["host_ns"] > 0)]
-    whole = time.loc[table.index].groupby([table["file"], table["function"]], dropna=False).transform("sum")
-    order = pd.DataFrame({"last": table.index >= outside, "whole": -whole, "function": table["function"], "line": table["line"]})
-    return table.loc[order.sort_values(["last", "whole", "function", "line"], kind="stable").index].reset_index(drop=True)
+    order = pd.DataFrame(
+        {"last": table.index >= outside, "time": -time.loc[table.index], "function": table["function"], "line": table["line"]}
+    )
+    return table.loc[order.sort_values(["last", "time", "function", "line"], kind="stable").index].reset_index(drop=True)

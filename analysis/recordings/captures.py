@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,7 +50,7 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
     ):
         chosen = format_named(form) if form else detect(plain)
         searching = beside.submit(secrets.remarks, plain, shown=path)
-        with _explained(path, chosen), _named_wrongly(plain, form):
+        with _explained(path, chosen), _named_wrongly(path, plain, form):
             trace = chosen.read(plain)
             finish(trace)
             if not keep_secrets:
@@ -64,19 +64,23 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
 
 
 @contextmanager
-def _named_wrongly(path: Path, form: str | None) -> Iterator[None]:
+def _named_wrongly(path: Path, plain: Path, form: str | None) -> Iterator[None]:
     """Where a capture cannot be read as the format that somebody named, say which one it is, if it is another."""
     try:
         yield
     except (EvidenceError, LookupError, TypeError, ValueError) as error:
-        with suppress(EvidenceError):
-            if form and (found := detect(path)).name != form:
-                raise _Other(f"is of another format than {form} by its content ({found.name}); leave out --from") from error
+        found = _detected(plain) if form else None
+        if found not in (None, form):
+            raise EvidenceError(f"{path}: is of another format than {form} by its content ({found}); leave out --from") from error
         raise
 
 
-class _Other(Exception):
-    """A capture is of another format than was said."""
+def _detected(plain: Path) -> str | None:
+    """Return the name of a capture's format by its content; None where that is none."""
+    try:
+        return detect(plain).name
+    except EvidenceError:
+        return None
 
 
 @contextmanager
@@ -84,8 +88,6 @@ def _explained(path: Path, form: Format) -> Iterator[None]:
     """Turn what goes wrong in reading a capture into an EvidenceError that names it."""
     try:
         yield
-    except _Other as error:
-        raise EvidenceError(f"{path}: {error}") from error
     except EvidenceError as error:
         if str(path) in str(error):
             raise

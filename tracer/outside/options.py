@@ -6,6 +6,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernelscope.tracer.inside import plan
+from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.suggestions import meant
+from kernelscope.workloads import networks
+
+
+def check_workload(name: str) -> None:
+    """Raise UsageError, saying what is known, when there is no such workload."""
+    if name not in networks.NETWORKS:
+        known = ", ".join(networks.NETWORKS)
+        raise UsageError(f"unknown workload {name!r}; known: {known}{meant(name, networks.NETWORKS)}")
 
 
 @dataclass(frozen=True)

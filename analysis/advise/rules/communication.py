@@ -37,14 +37,13 @@ def exposed(subject: Subject) -> list[Advice]:
     infers = len(subject.trace.operators) > 0 and not (subject.rows["phase"] == "backward").fillna(False).any()
     gradients = not infers and 2 * words.time_of(rows[_of_gradients(rows)]) > ns
     link = "https://docs.pytorch.org/docs/stable/notes/ddp.html" if gradients and subject.framework == "pytorch" else ""
-    title, beside = (
-        "communication between devices is not hidden behind computation",
-        f"Nothing computes beside {words.share(subject, ns)}",
-    )
-    said = f"{beside} {subject.per} of {words.ms(whole)} of communication: {words.kernels(rows)}."
-    if not subject.timeline:
+    took = f"{words.share(subject, ns)} {subject.per}"
+    if subject.timeline:
+        title = "communication between devices is not hidden behind computation"
+        said = f"Nothing computes beside {took} of {words.ms(whole)} of communication: {words.kernels(rows)}."
+    else:
         title = "devices communicate, and totals do not tell beside what"
-        said = f"Communication takes {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."
+        said = f"Communication takes {took}: {words.kernels(rows)}."
     return [
         Advice(
             "communication",

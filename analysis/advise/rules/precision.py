@@ -19,9 +19,8 @@ from kernelscope.analysis.trace import MAIN
 # H100 keep 20% (TF32) and 23% (bfloat16) of what their products take, a decoder from TF32 to bfloat16 30% (docs/gpu)
 _REACHED = 0.25
 _AMPERE = r"(?:^|[_/ ])(?:sm(?:8|9|10|12)\d|ampere|hopper)_"  # in names of kernels that only such a device, or a later one, runs
-_LEAST_OF_AMPERE = (
-    0.5  # peak rate in float32 or TF32 over that in half precision: the data sheets of GeForce have twice, others more
-)
+# Peak rate in float32 or TF32 over that in half precision: by the data sheets, GeForce has twice as much in this, others more
+_LEAST_OF_AMPERE = 0.5
 _BY_SHEET = "half of the time of what moves memory, and the data sheet's peak rates for products (at least a quarter remains)"
 _BY_NAMES = (
     "half of their time: the recording names no device, but some kernels are for Ampere, by their names, and all devices that "
@@ -192,13 +191,15 @@ class _Rates:
 
 def _rates(subject: Subject) -> _Rates | None:
     """Return what half precision gains; of a device that is not named, from what its kernels are; None where that is unknown."""
-    sheet = None if subject.on_host else datasheets.lookup(subject.hardware)
+    if subject.on_host:
+        return None
+    sheet = datasheets.lookup(subject.hardware)
     half = sheet.flops("f16") if sheet and sheet.tensor else None
     if sheet and half:
         rates = {"f32": (sheet.flops("f32", False) or half) / half, "tf32": (sheet.flops("tf32") or half) / half}
         return _Rates(rates, _BY_SHEET, bool(sheet.tensor.get("bf16")))
     names = subject.kernels()["name"].astype("string")
-    if subject.on_host or subject.hardware or not names.str.contains(_AMPERE, na=False).any():
+    if subject.hardware or not names.str.contains(_AMPERE, na=False).any():
         return None
     return _Rates(dict.fromkeys(("f32", "tf32"), _LEAST_OF_AMPERE), _BY_NAMES, True)
 

@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data"
 KERNELSCOPE = str(Path(sys.executable).with_name("kernelscope"))
 CAPTURE = DATA / "gpu" / "h200" / "mlp.pt.trace.json.gz"
+FINE = (0, 2, 3)  # exit statuses of what reads a folder: an answer, or a refusal
 PATIENCE_S = 10.0
 SETTLED_S = 6.0  # see tracer.inside.temporary
 
@@ -72,10 +73,13 @@ def filled(words: Sequence[str], out: Path) -> list[str]:
     return [word.format(out=out, pytorch=framework.python if framework else "python3") for word in words]
 
 
-def digest(path: Path) -> str:
-    """Return a digest of a file, or of all in a folder."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    return hashlib.sha256(b"".join(str(f).encode() + f.read_bytes() for f in files if f.is_file())).hexdigest()
+def digest(folder: Path) -> str:
+    """Return a digest of all that is in a folder."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b"/"
+        found.update(f"{path.relative_to(folder)} {len(content)} ".encode() + content)
+    return found.hexdigest()
 
 
 def run(words: Sequence[str], scratch: Path, limit: float = 120.0) -> subprocess.CompletedProcess[str]:
@@ -112,7 +116,7 @@ def unreadable(command: Command, out: Path, scratch: Path) -> list[str]:
     if command.reads is None or not any(out.parent.glob(out.name + "*")):
         return []
     seen = run(filled(command.reads, out), scratch)
-    if "Traceback" not in seen.stderr and seen.returncode in (0, 2, 3):
+    if "Traceback" not in seen.stderr and seen.returncode in FINE:
         return []
     return [f"what is left cannot be read: exit status {seen.returncode}: {seen.stderr[-200:]}"]
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import io
 import os
 import random
@@ -24,20 +23,9 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from killed import COMMANDS, KERNELSCOPE, Command, commands, filled, run, workplace
+from killed import COMMANDS, FINE, KERNELSCOPE, Command, commands, digest, filled, run, workplace
 
 from kernelscope.cli.main import main as kernelscope
-
-FINE = (0, 2, 3)  # exit status of what reads a folder: an answer, or a refusal
-
-
-def digest(folder: Path) -> str:
-    """Return a digest of all that is in a folder."""
-    found = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b"/"
-        found.update(f"{path.relative_to(folder)} {len(content)} ".encode() + content)
-    return found.hexdigest()
 
 
 def states(command: Command, out: Path, scratch: Path, library: Path) -> list[Path]:

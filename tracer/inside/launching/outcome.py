@@ -82,7 +82,7 @@ class Result(object):
             self.problems.append("--focus %s: no such function ran in the steps that were recorded" % missed)
         self.problems += ["%s: %s" % item for item in record["unavailable"].items()]
         record["exit_status"] = self.status
-        about: Dict[str, Any] = next((json.loads(note["text"]) for note in self.notes if note["kind"] == "steps"), {})
+        about = self._about_steps()
         if about.get("left_out"):
             record["left_out_steps"] = {"reasons": about["left_out"], "steps": about["steps"], "watched_ns": about["watched_ns"]}
         rank = next((json.loads(note["text"]) for note in self.notes if note["kind"] == "rank"), None)
@@ -95,11 +95,16 @@ class Result(object):
         never = self.status == 0 and any(note["kind"] == "never stepped" for note in self.notes)
         return Outcome(name, self.status, seen, self.problems, missing, self.short, never)
 
+    def _about_steps(self) -> Dict[str, Any]:
+        """Return what the recorded process said of its steps; nothing where it had none."""
+        found: Dict[str, Any] = next((json.loads(note["text"]) for note in self.notes if note["kind"] == "steps"), {})
+        return found
+
     def _seen(self, measured: Any) -> str:
         record = self.run.record
         kind = "training" if record["options"]["mode"] == "train" else "inference"
         about = (record["options"]["network"], kind, record["framework"], record["version"])
-        end = next((json.loads(note["text"]).get("end") for note in self.notes if note["kind"] == "steps"), None)
+        end = self._about_steps().get("end")
         return "%s: %s with %s %s; steps: " % about + ", ".join(measured) + ("; each ends " + end if end else "")
 
     def _path(self, *parts: str) -> str:
