@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide what is run."""
     add = parser.add_argument
     add("network", metavar="WORKLOAD", help="the network, such as lenet; a wrong name prints them all")
-    add("-o", "--output", required=True, metavar="DIR", help="folder for the results")
+    add("-o", "--output", metavar="DIR", help="folder for the results (default: runs/<name>-<date and time>)")
     add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
     add("--batch", type=_at_least(1), default=64, metavar="N", help="samples per step (default: 64)")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: what NVML sees)")

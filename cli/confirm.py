@@ -31,6 +31,7 @@ from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.outside import profile, trials, verdicts
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
+from kernelscope.tracer.outside.run_folder import dated
 
 FORMATS = ("table", "markdown", "json")
 FOLDER, FILE = "confirm", "confirm.json"
@@ -169,7 +170,7 @@ def _recorded(arguments: argparse.Namespace) -> Path:
         print(f"kernelscope: going on with {earlier}, whose trials were interrupted", file=sys.stderr)
         arguments.command = ["--", *command]
         return earlier
-    folder = profile.dated(str(label(command)))
+    folder = dated(profile.FOLDER, str(label(command)))
     folder.mkdir(parents=True)
     outcome = profile.profile(command, ProfileOptions(), folder, None, sys.argv)
     for line in outcome.lines():

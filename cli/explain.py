@@ -42,7 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--a", metavar="NAME", help="of one folder with several sides, that which B is set against")
     add("--b", metavar="NAME", help="of one folder with several sides, that which is explained")
     add("--map", metavar="FILE", help="which layers of A and B stand for the same, where names and shapes do not tell")
-    add("--force", action="store_true", help="explain even if the work differs (network, mode, batch); replace figures")
+    force = "explain even if recordings state other work (network, mode, batch) or only one has steps; replace figures"
+    add("--force", action="store_true", help=force)
     add("--format", choices=FORMATS, default="table", help="(default: table)")
     add(
         "-o",

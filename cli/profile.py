@@ -16,7 +16,7 @@ from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.inside.profiling.recording import OWNER_FILE
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import UsageError
-from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.outside.run_folder import dated, prepare_output
 
 _OURS = ("-o", "--output", "--force", "--repeats", "--once", "--quiet")
 EXAMPLES = """examples:
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
     _say_of_options(arguments)
     name = str(arguments.label or label(command))
-    folder = Path(arguments.output) if arguments.output else profile.dated(name)
+    folder = Path(arguments.output) if arguments.output else dated(profile.FOLDER, name)
     rank = ranks.launched()[0] if arguments.ranks else None
     if rank is not None:
         return _one_rank(command, arguments, folder, rank)

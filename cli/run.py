@@ -12,7 +12,7 @@ from kernelscope.cli import capture, sides
 from kernelscope.cli.output import FORMATS, write_breakdown
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
-from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.outside.run_folder import dated, prepare_output
 from kernelscope.tracer.outside.session import Session
 
 
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Record the run and print its breakdown by layer."""
     options = capture.options(arguments)
     variant = sides.variant(arguments)
-    folder = Path(arguments.output)
+    folder = Path(arguments.output) if arguments.output else dated("runs", f"{options.network}-{variant.label}")
     choices = capture.choices(arguments, options, [variant])
     prepare_output(folder, arguments.force)
     session = Session([variant], options, [folder], sys.argv, choices)

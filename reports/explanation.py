@@ -288,6 +288,8 @@ def gaps(result: Result) -> list[str]:
     """Return what the captures do not hold, side by side, and notes."""
     found = []
     for side, name in zip(SIDES, names(result), strict=True):
+        if name == side.upper() and "hidden" not in result:
+            found.append(printable(f"{name} is {result[side].get('path')}", SENTENCE))
         lacking = (result.get("missing") or {}).get(side) or {}
         found += [printable(f"{name} has no {what}: {why}", SENTENCE) for what, why in lacking.items()]
     return [*found, *(printable(note, SENTENCE) for note in result.get("notes") or [])]

@@ -40,12 +40,13 @@ BY = {
     "kind": ("kind", "phase"),
     "phase": ("phase",),
     "step": ("step",),
-    "operator": ("operator", "layer", "phase"),
+    "operator": ("operator", "phase"),
     "range": ("range", "activity", "phase"),
     "idle": ("cause", "layer", "phase"),
     "line": ("file", "function", "line", "text"),
 }
 
+_OF_ROWS = ("count", "duration_ns", "median_ns", "min_ns", "max_ns", "std_ns")  # what a row of totals tells of its executions
 TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
 
 
@@ -202,7 +203,7 @@ def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[d
     cells, whole = partition.everything, max(partition.step_ns, 1)
     numbers, group = labels.numbered(by, BY[by])
     added = {name: cells[name].to_numpy(np.int64) for name in ("count", "duration_ns", "time_ns")}
-    if by in ("layer", "phase"):  # a gap counts as often as it is cut: that is no number of calls
+    if by != "idle":  # a gap counts as often as it is cut: that is no number of calls
         added["count"] = np.where(_executed_cells(cells), added["count"], 0)
     sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in added}
     for name, values in added.items():
@@ -262,8 +263,8 @@ def totals_cells(trace: Trace) -> pd.DataFrame:
     """Return the device work of a source of totals as cells: partition.KEYS, count and duration_ns."""
     kernels = trace.kernels.rename(columns={"name": "kernel"})
     copies = pd.DataFrame({"cause": levels.DEVICE + trace.copies["operation"].astype("string").map(levels.copy_name)})
-    rows = pd.concat([kernels, copies.assign(count=trace.copies["count"], duration_ns=trace.copies["duration_ns"])])
-    return rows.reset_index(drop=True).reindex(columns=[*levels.KEYS, "count", "duration_ns"])
+    rows = pd.concat([kernels, copies.join(trace.copies[list(_OF_ROWS)])])
+    return rows.reset_index(drop=True).reindex(columns=[*levels.KEYS, *_OF_ROWS])
 
 
 def _of_totals(trace: Trace, by: str) -> Breakdown:
@@ -287,8 +288,7 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
     if by in KERNELS:
         mean = table["duration_ns"] / table["count"].where(table["count"] > 0)
         table["mean_ns"] = mean.round().astype("Float64").astype("Int64")
-        nothing = pd.Series(pd.NA, index=table.index, dtype="Int64")
-        table = table.assign(median_ns=nothing, min_ns=nothing, max_ns=nothing, std_ns=nothing)
+        table = table.join(kernel_summary.of_totals(rows, BY[by]).reset_index(drop=True))
     table = table.assign(method=TOTAL_ONLY).sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
     coverage = 1.0
     if by != "range":

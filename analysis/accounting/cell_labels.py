@@ -98,9 +98,9 @@ class CellLabels:
 
     def known(self, by: str) -> npt.NDArray[np.bool_]:
         """Return which cells' key is known: not unattributed, not of unknown kind, not the loop's own unexplained time."""
-        if by in ("operator", "range") and not self._has_layers:
+        if by == "operator" or (by == "range" and not self._has_layers):
             return _flags([text is not None for text in self._texts(by)])
-        if by in ("layer", "operator", "range"):
+        if by in ("layer", "range"):
             return _flags([text not in NO_LAYER for text in self.layers])
         # within a graph it is not known what ran, but that the device was not idle is
         unexplained = _UNEXPLAINED if by != "idle" else tuple(one for one in _UNEXPLAINED if one != levels.OPAQUE_GRAPH)

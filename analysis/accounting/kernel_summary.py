@@ -32,6 +32,23 @@ def summary(trace: Trace, by: Sequence[str] = ("name",), within_steps: bool = Fa
     return table[[*by, *COLUMNS]]
 
 
+def of_totals(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return median_ns, min_ns, max_ns and std_ns of single executions, a row per group of rows that stand for several.
+
+    rows: with these columns as the source gives them, and with count and duration_ns. Of several rows the extremes are those of
+    all, if all are known; a median and a deviation cannot be made of several.
+    """
+    single = rows["count"] == 1
+    known = {name: rows[f"{name}_ns"].where(~single, rows["duration_ns"]) for name in ("median", "min", "max")}
+    groups = pd.DataFrame(known).groupby([rows[name] for name in by], dropna=False, sort=False)
+    alone = groups.size() == 1
+    result = pd.DataFrame({"median_ns": groups["median"].first().where(alone)})
+    for name in ("min", "max"):
+        result[f"{name}_ns"] = groups[name].agg(name).where(groups[name].count() == groups.size())
+    deviation = rows["std_ns"].groupby([rows[name] for name in by], dropna=False, sort=False).first()
+    return result.assign(std_ns=deviation.where(alone)).astype("Int64")
+
+
 def executions(by: Sequence[pd.Series], count: pd.Series, duration_ns: pd.Series, names: Sequence[str]) -> pd.DataFrame:
     """Return statistics of single executions, as NAME_ns, a row per group; null where any row of it stands for several.
 

@@ -41,6 +41,7 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace, intervals
 
 STEPS, WHOLE = "a step", "in all"
+_PLACES = {"npu": "on an NPU", "rocm": "on an AMD GPU"}  # how the names of devices begin, for which remedies have words
 
 
 @dataclass
@@ -100,8 +101,9 @@ class Subject:
             names.insert(names.index("tensorflow"), "tensorflow 1")
         compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) or self._is_compiled() else []
         on_host = [f"{one}, on the host" for one in names] if self.on_host else []
-        on_npu = [f"{one}, on an NPU" for one in names] if self.device.startswith("npu") else []
-        return [*compiled, *on_host, *on_npu, *names, ""]
+        place = next((words for prefix, words in _PLACES.items() if self.device.startswith(prefix)), "")
+        on_device = [f"{one}, {place}" for one in names if place]
+        return [*compiled, *on_host, *on_device, *names, *filter(None, [place]), ""]
 
     def _is_compiled(self) -> bool:
         """Whether the framework said that it compiles the program; MXNet, that it runs its blocks as graphs."""

@@ -25,6 +25,7 @@ from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import PROFILE, Trace
 
 MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
+_LONGEST_NAME = 24  # characters of what a side is called in sentences
 _LONGER = 1.5  # times the clean step: a layers pass costs less, and one that took more met something else
 _RECORDED = (
     "framework", "version", "versions", "settings", "variables", "options", "machine", "noise", "conditions", "network",
@@ -183,7 +184,12 @@ def events_of(trace: Trace) -> pd.Series[float]:
 
 
 def with_distinct_names(a: Side, b: Side) -> tuple[Side, Side]:
-    """Return the sides under names that differ: their own, else those of their folders or files, else A and B."""
+    """Return the sides under names that differ: their own, else those of their folders or files, else A and B.
+
+    Names that would fill a sentence, as those of files may, are A and B too.
+    """
+    if max(len(a.name), len(b.name)) > _LONGEST_NAME:
+        return replace(a, name="A"), replace(b, name="B")
     if a.name != b.name:
         return a, b
     names = told_apart([Path(side.path) for side in (a, b)]) or ["A", "B"]
@@ -198,6 +204,8 @@ def same_work(a: Side, b: Side) -> list[str]:
         values = [side.facts.get(fact) for side in (a, b)]
         if None not in values and values[0] != values[1]:
             result.append(f"{text}: {values[0]} against {values[1]}")
+    if ("steps" in a.missing) != ("steps" in b.missing):
+        result.append("a whole capture against one step" if "steps" in a.missing else "one step against a whole capture")
     return result
 
 

@@ -107,6 +107,14 @@ _LAUNCH = (
     ("range_id", "Int64", "", "row in ranges: the innermost nested range open on that thread when the call began"),
 )
 
+# Of the single executions of a row that stands for several, as far as the source tells; null where it does not, and of one.
+_OF_SEVERAL = (
+    ("median_ns", "Int64", "ns", "median of the executions that the row stands for"),
+    ("min_ns", "Int64", "ns", "shortest of them"),
+    ("max_ns", "Int64", "ns", "longest of them"),
+    ("std_ns", "Int64", "ns", "their standard deviation"),
+)
+
 # Filled by `analysis.attribution.device_steps`
 _STEP = ("step", "Int64", "", "step that launched it; of a CPU's, that it ran in; null outside of steps")
 
@@ -122,6 +130,7 @@ KERNELS = _columns(
     ("end_ns", "Int64", "ns", "ended"),
     ("duration_ns", "int64", "ns", "as the source reports it, summed over `count`"),
     ("count", "int64", "", "executions that the row stands for: 1, or more for sources that give totals only"),
+    *_OF_SEVERAL,
     _STEP,
     ("device", "category", "", "cpu, cuda:N, rocm:N, ..."),
     ("thread", "Int64", "", "stream of a GPU, thread of a CPU; null when the source does not tell"),
@@ -170,6 +179,7 @@ COPIES = _columns(
     ("end_ns", "Int64", "ns", "ended"),
     ("duration_ns", "int64", "ns", "as the source reports it, summed over `count`"),
     ("count", "int64", "", "operations that the row stands for"),
+    *_OF_SEVERAL,
     ("device", "category", "", "cuda:N, ..."),
     ("thread", "Int64", "", "stream"),
     ("operation", "category", "", "one of COPY_OPERATIONS; set fills memory"),

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 from kernelscope.tracer.inside import temporary
@@ -18,6 +17,7 @@ from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.outside import conditions, process_noise
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
+from kernelscope.tracer.outside.run_folder import dated
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.version import VERSION
 
@@ -42,14 +42,6 @@ def runnable(command: Sequence[str], module: Sequence[str] | None = None) -> lis
 def _python() -> str:
     """Return the python that a shell would run here, else our own."""
     return shutil.which("python") or shutil.which("python3") or sys.executable
-
-
-def dated(name: str) -> Path:
-    """Return a folder that is not there yet, for results of what is called so."""
-    plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip(".-") or "run"
-    stem = f"{plain}-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
-    taken = (Path(FOLDER, f"{stem}{f'-{number}' if number else ''}") for number in range(1000))
-    return next(path for path in taken if not path.exists())
 
 
 def profile(
@@ -117,7 +109,7 @@ def in_turns(scripts: tuple[Path, Path], arguments: Sequence[str], repeats: int,
     Return a folder of recordings of each. arguments: of both scripts. asked: our own command line. Raises ChildError where a
     script fails or nothing is recorded of it; what was recorded until then is kept.
     """
-    whole = dated("explain")
+    whole = dated(FOLDER, "explain")
     folders = [whole / name for name in names_of(scripts)]
     turn = list(zip(scripts, folders, strict=True))
     order = [(*side, number) for number in range(1, repeats + 1) for side in (turn if number % 2 else turn[::-1])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,14 @@ from kernelscope.tracer.inside.disclosure import Hiding
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
 from kernelscope.tracer.outside.errors import InputError
+
+
+def dated(within: str, name: str) -> Path:
+    """Return a folder in another one that is not there yet, for results of what is called so."""
+    plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip(".-") or "run"
+    stem = f"{plain}-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
+    taken = (Path(within, f"{stem}{f'-{number}' if number else ''}") for number in range(1000))
+    return next(path for path in taken if not path.exists())
 
 
 def prepare_output(folder: Path, force: bool) -> None:

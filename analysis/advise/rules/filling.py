@@ -32,15 +32,17 @@ def too_few_blocks(subject: Subject) -> list[Advice]:
     time_ns = rows["time_ns"].to_numpy(float)
     products = rows[(rows["kind"] == "gemm").fillna(False).to_numpy(bool)]
     saves = float((time_ns * (1 - blocks / processors)).sum())
+    of_amd = subject.device.startswith("rocm")
+    called = "compute units" if of_amd else "multiprocessors"
     return [
         Advice(
             "small kernels",
-            f"kernels have fewer blocks than the device has multiprocessors ({processors})",
+            f"kernels have fewer blocks than the device has {called} ({processors})",
             saves,
             "the share of the device that these kernels leave idle",
             [f"Such kernels take {words.share(subject, float(time_ns.sum()))} {subject.per}: {words.kernels(rows)}."],
             _PRODUCTS if 2 * words.time_of(products) > time_ns.sum() else _LARGER,
-            "https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/",
+            "" if of_amd else "https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/",
             words.ids(rows),
         )
     ]

@@ -40,6 +40,7 @@ _REMEDIES = {
     "jax": "jax.jit around the whole step, with donate_argnums; jax.lax.scan over steps",
     "jax, compiled": "read results (losses) every few steps only, so that the host runs ahead of the device; jax.lax.scan over "
     "several steps in one call; larger batches",
+    "on an AMD GPU": "start more work with each launch: larger batches, fused kernels, HIP graphs",
     "": "start more work with each launch: larger batches, fused kernels, CUDA graphs",
 }
 _ON_HOST = {
@@ -54,6 +55,7 @@ _EVENT = 10_000  # ns: a gap that is longer on average is no start of a kernel
 _CLOSER = {
     "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, starts them as one",
     "pytorch, on an NPU": "torch.compile with torchair's backend makes fewer kernels and launches them as one graph",
+    "on an AMD GPU": "fewer, larger kernels, or HIP graphs, in which the device begins the next kernel sooner",
     "": "fewer, larger kernels, or CUDA graphs, in which the device begins the next kernel sooner",
 }
 _WAITS = "see on the timeline what these kernels wait for: events of other streams, copies, other devices"

@@ -334,6 +334,8 @@ class _StatsReader(printed_tables.TableRemarks):
         """Return kernels or copies of a summary."""
         frame = pd.DataFrame({"duration_ns": self.ns("Total Time"), "count": self.numbers(_count_column(self.rows))})
         frame["name"] = self.names()
+        for statistic, column in (("median", "Med"), ("min", "Min"), ("max", "Max"), ("std", "StdDev")):
+            frame[f"{statistic}_ns"] = self.ns(column)
         if work == "kernels":
             self.add_launch_shape(frame)
             if "nvtx-name" in self.table.options:

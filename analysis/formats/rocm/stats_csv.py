@@ -69,10 +69,10 @@ def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:
         rows = frame[kinds == kind]
         if kind == "kernels":
             names = {name: work.kernel_name(name) for name in rows["name"]}
-            findings.add("kernels", rows.drop(columns=["min_ns", "max_ns"]).assign(name=rows["name"].map(names)))
+            findings.add("kernels", rows.assign(name=rows["name"].map(names)))
         elif kind == "copies":
             operations = np.array([work.operation(name) for name in rows["name"]], dtype=object)
-            findings.add("copies", rows[["count", "duration_ns"]].assign(operation=operations))
+            findings.add("copies", rows.drop(columns="name").assign(operation=operations))
         else:
             findings.add("totals", rows.assign(table=kind))
     if domain.all():

@@ -87,3 +87,15 @@ def test_operations_per_second_are_of_what_is_known():
     assert table.loc["gemm", "gflops_per_s"] == (2 * 100 * 200 * 50 + 2 * 100 * 200 * 100) / 8_000
     assert pd.isna(table.loc["add", "gflops_per_s"])
     assert pd.isna(table.loc["(host: unknown)", "gflops_per_s"])
+
+
+def test_totals_have_what_their_source_tells_of_single_executions():
+    columns = ("name", "count", "duration_ns", "median_ns", "min_ns", "max_ns", "std_ns")
+    rows = [("gemm", 3, 900, 310, 200, 390, 95), ("copy", 2, 30, 15, 10, 20, 7), ("copy", 1, 8, None, None, None, None)]
+    rows += [("add", 4, 40, None, None, None, None), ("add", 2, 20, 10, 9, 11, 1)]
+    kernels = conform("kernels", [dict(zip(columns, row, strict=True)) for row in rows])
+    table = ka.breakdown(Trace(kernels=kernels, info={"clock": "none"}), "kernel").table.set_index("kernel")
+    told = table[["mean_ns", "median_ns", "min_ns", "max_ns", "std_ns"]].astype(object).where(lambda cell: cell.notna(), None)
+    assert told.loc["gemm"].tolist() == [300, 310, 200, 390, 95]
+    assert told.loc["copy"].tolist() == [13, None, 8, 20, None], "a median of several is not known, their extremes are"
+    assert told.loc["add"].tolist() == [10, None, None, None, None]

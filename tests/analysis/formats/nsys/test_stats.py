@@ -62,6 +62,8 @@ def test_kernels_of_the_corpus(name):
     trace = nsys_stats.read(path)
     trace.check()
     assert listed(trace.kernels, "name", "count", "duration_ns") == [(row[8], int(row[2]), int(row[1])) for row in rows]
+    of_one = [tuple(int(float(row[column]) + 0.5) for column in (4, 5, 6, 7)) for row in rows]  # median, extremes, deviation
+    assert listed(trace.kernels, "median_ns", "min_ns", "max_ns", "std_ns") == of_one
     cut = sum(row[8].endswith("\u2026") for row in rows)
     assert trace.diagnostics == {"kernel names cut short by the tool": cut}
     assert trace.kernels[["start_ns", "end_ns", "device", "thread"]].isna().all(axis=None)

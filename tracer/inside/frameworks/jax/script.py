@@ -21,6 +21,7 @@ from kernelscope.tracer.inside import ranges
 from kernelscope.tracer.inside.frameworks import compilations
 from kernelscope.tracer.inside.frameworks.jax import library, scopes
 from kernelscope.tracer.inside.frameworks.jax.library import Library
+from kernelscope.tracer.inside.frameworks.jax.samples import SOURCE, Samples
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.profiling import imports
 from kernelscope.tracer.inside.ranges import Recorder
@@ -50,6 +51,7 @@ class Adapter(Base):
 
         self.jax = jax
         self.library = Library(jax)
+        self.samples = Samples(jax)
         self.over = False
         self.compiled = compilations.Compilations(jax)
         self.recorder: Any = None  # while ranges are recorded
@@ -281,7 +283,9 @@ class Adapter(Base):
         name = (training or list(self.functions) or ["unknown"])[-1]
         network = {"name": name, "title": name, "parameters": None, "layers": layers}
         device = "cpu" if self.jax.default_backend() == "cpu" else "cuda"
-        return {"batch": None, "device": device, "network": network}
+        loop = [self.functions[one] for one in training or self.functions]
+        samples = self.samples.of_step([(calls.number, calls.count) for calls in loop])
+        return {"batch": samples, "batch_source": SOURCE, "device": device, "network": network}
 
 
 class Calls(object):
@@ -341,6 +345,7 @@ class Calls(object):
         if outermost:
             if adapter.compiled.unexplained:
                 adapter.compiled.explain(self, function, arguments, keywords)
+            adapter.samples.called(self.number, (*arguments, *keywords.values()), output)
             adapter.called(self, output)
         return output
 
