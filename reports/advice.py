@@ -175,10 +175,15 @@ def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "time": _long(part["ns"]),
             "share": _share(part["ns"], whole),
             "width": 100 * part["ns"] / whole,
-            "colour": f"part-{_NOT_LETTERS.sub('-', part['what'].lower())}",  # a class of style.css
+            "colour": part_class(part["what"]),
         }
         for part in parts
     ]
+
+
+def part_class(what: str) -> str:
+    """Return the class of style.css that draws a part of a step."""
+    return f"part-{_NOT_LETTERS.sub('-', what.lower())}"
 
 
 class AdviceText:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernelscope.reports import explanation, units
+from kernelscope.reports import explanation, side_bars, units
 from kernelscope.reports.explanation import RankedCause, Result, Scale
 from kernelscope.reports.sections import MOST, WRITTEN, View, ViewCell, ViewColumn, keys_of, text_cell
+from kernelscope.reports.side_bars import SideBar
 from kernelscope.reports.text import SENTENCE, printable
 
 FIRST = 3  # causes on the first screen
@@ -70,6 +71,7 @@ class Explained:
     matches: View
     differences: View
     facts: list[str]
+    bars: list[SideBar]
 
     @property
     def first(self) -> list[ShownFinding]:
@@ -106,6 +108,7 @@ def explained(result: Result, key: str, evidence: Evidence | None = None) -> Exp
         matches=matches(result, key),
         differences=differences(result, key),
         facts=[*explanation.facts(result), *explanation.gaps(result)],
+        bars=side_bars.bars(result),
     )
 
 

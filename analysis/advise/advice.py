@@ -170,9 +170,8 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     loading = (subject.rows["phase"] == "data").fillna(False).to_numpy(bool) & subject.on_host
     rows = subject.rows.assign(cause=subject.rows["cause"].mask(loading, idle_causes.FETCHING))
     for row in rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
-        host = _OVERHEAD if subject.on_host else _HOST
         busy = _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], "")
-        what = _IDLE.get(row["cause"], host) if row["part"] == IDLE else busy
+        what = idle_part(row["cause"], subject.on_host) if row["part"] == IDLE else busy
         what = what if subject.timeline else what.removesuffix(_ALONE)  # totals do not tell what runs side by side
         sums[what] = sums.get(what, 0) + int(row["time_ns"])
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
@@ -191,9 +190,12 @@ def _other_devices(subject: Subject) -> list[dict[str, Any]]:
     ]
 
 
-def idle_part(cause: str) -> str:
-    """Return what time is called in which the device idles for such a cause (of accounting.idle_causes)."""
-    return _IDLE.get(cause, _HOST)
+def idle_part(cause: str, on_host: bool = False) -> str:
+    """Return what time is called in which the device idles for such a cause (of accounting.idle_causes).
+
+    on_host: of a program that computes on the host's processors, in which nothing computes then.
+    """
+    return _IDLE.get(cause, _OVERHEAD if on_host else _HOST)
 
 
 def _calls(subject: Subject) -> list[dict[str, Any]]:

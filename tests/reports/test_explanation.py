@@ -14,7 +14,16 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kernelscope.reports import comparison_tables, comparison_terminal, explanation, explanation_lines, figures, html, units
+from kernelscope.reports import (
+    comparison_tables,
+    comparison_terminal,
+    explanation,
+    explanation_lines,
+    figures,
+    html,
+    side_bars,
+    units,
+)
 from kernelscope.reports.text import WHOLE
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -355,3 +364,17 @@ def test_of_captures_the_page_says_which_file_each_side_is(explained):
     sides = {key: {**explained[key], "name": key.upper(), "path": f"/home/x/{key}.json.gz"} for key in ("a", "b")}
     sides["b"]["hardware"] = "NVIDIA H100"
     assert explanation.recordings({**explained, **sides, "hidden": None}) == ["A: a.json.gz", "B: b.json.gz on NVIDIA H100"]
+
+
+def test_both_sides_have_a_bar_of_the_same_parts_that_add_up_as_printed(explained):
+    both = side_bars.bars(explained)
+    assert [piece.what for piece in both[0].pieces] == [piece.what for piece in both[1].pieces]
+    for side, bar in zip("ab", both, strict=True):
+        whole = sum(row[f"{side}_ns"] or 0 for row in explained["rows"])
+        printed = [Decimal(piece.time.split()[0].replace(",", "")) for piece in bar.pieces]
+        assert sum(printed) == Decimal(bar.total.split()[0].replace(",", "")) == round(Decimal(whole) / 10**6, 2)
+        convolving = sum(row[f"{side}_ns"] or 0 for row in explained["rows"] if row["cell"] == "convolution forward")
+        shown = next(piece for piece in bar.pieces if piece.what == "convolution forward")
+        assert abs(Decimal(shown.time.split()[0]) - Decimal(convolving) / 10**6) <= Decimal("0.01")
+    assert sum(piece.width for piece in both[1].pieces) == pytest.approx(100), "B takes longer"
+    assert side_bars.bars(sparse(explained)) == []
