@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelscope import analysis
 from kernelscope.analysis.accounting import inclusive
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
 from kernelscope.analysis.accounting.host_rows import summed_up
 from kernelscope.analysis.attribution import steps
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import recording_cost as cost_of_recording
-from kernelscope.analysis.recordings import archives, imported
+from kernelscope.analysis.recordings import archives, imported, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
@@ -70,18 +70,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
     path = archives.folder(Path(arguments.path))
     if (arguments.steps, arguments.device, arguments.window, arguments.range) != (MARKED, None, None, None):
-        trace = analysis.read(path)
+        trace = reading.read(path)
         about(trace)
         return _of_steps(trace, arguments)
     kind = kind_of(path)
     if arguments.inclusive:
-        with analysis.reading(path) as trace:
+        with reading.reading(path) as trace:
             about(trace)
             _write(_inclusive(trace, arguments.by), arguments)
         return 0
     if kind is Kind.IMPORT:
         return _of_import(path, arguments)
-    with analysis.reading(path) as trace:
+    with reading.reading(path) as trace:
         named = steps.named_by_program(trace)
         found = None if named else _broken_down(trace, arguments.by)
     about(trace)
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _show(trace, named, None, arguments)
     _hint(found.window)
     _hint_of_devices(trace)
-    first = recording_cost(analysis.Run(path), found) if kind is Kind.RUN else None
+    first = recording_cost(Run(path), found) if kind is Kind.RUN else None
     _write(found.as_dict(), arguments, first)
     return 0
 
@@ -115,7 +115,7 @@ def _broken_down(trace: Trace, by: str | None) -> Breakdown:
     by = by or finest({name: one if isinstance(one, str) else one.as_dict() for name, one in found.items()})
     result = found[by] if by in found else breakdowns(trace, (by,))[by]
     if isinstance(result, str):
-        raise analysis.EvidenceError(result)
+        raise EvidenceError(result)
     return result
 
 

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelscope import analysis
 from kernelscope.analysis.device.tables import SCHEMA
 from kernelscope.analysis.device.tables import tables as device_tables
-from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings import archives, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli.output import FORMATS, write
 from kernelscope.cli.warn import about
 from kernelscope.reports import device, tables
@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
 
     path = archives.folder(Path(arguments.path))
-    trace = analysis.read(path)
+    trace = reading.read(path)
     about(trace)
-    record = analysis.Run(path).record if kind_of(path) is Kind.RUN else {}
+    record = Run(path).record if kind_of(path) is Kind.RUN else {}
     names = [arguments.table] if arguments.table else list(TABLES)
     _write(device_tables(trace, names, record), arguments.format, arguments.rows)
     return 0

@@ -15,13 +15,12 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
-from kernelscope import analysis
 from kernelscope.analysis import advise
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.comparisons import opening
 from kernelscope.analysis.comparisons.comparison import compare
 from kernelscope.analysis.files import whole
-from kernelscope.analysis.recordings import archives, imported
+from kernelscope.analysis.recordings import archives, imported, reading
 from kernelscope.analysis.recordings.imported import Imported
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
@@ -174,7 +173,7 @@ def _of_import(path: Path, target: Path | None, form: str | None, full_paths: bo
 
 def _of_capture(path: Path, target: Path | None, form: str | None, full_paths: bool) -> None:
     """Report a capture, as if it had been imported."""
-    trace = analysis.read(path)
+    trace = reading.read(path)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with temporary.folder() as folder:
         info = partial(sharing.shareable, trace.info, full_paths)

@@ -11,13 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelscope import analysis
-from kernelscope.analysis import Run
 from kernelscope.analysis.device import ceilings
 from kernelscope.analysis.device.ceilings import Ceilings
 from kernelscope.analysis.device.roofline import roofline
-from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings import archives, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli.output import FORMATS, write
 from kernelscope.cli.warn import about
 from kernelscope.reports import device, tables
@@ -43,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, and draw the figure."""
     path = archives.folder(Path(arguments.path))
-    trace = analysis.read(path)
+    trace = reading.read(path)
     about(trace)
     found = roofline(trace, arguments.by, _ceilings(path, arguments)).as_dict()
     _write(found, arguments.format, arguments.rows)

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelscope import analysis
 from kernelscope.analysis.accounting.step_times import step_times
 from kernelscope.analysis.attribution import device_steps, steps
 from kernelscope.analysis.attribution.steps import DetectedSteps
+from kernelscope.analysis.recordings import reading
 from kernelscope.analysis.trace import Trace
 from kernelscope.cli import output, steps_options, warn
 from kernelscope.cli.output import FORMATS
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the steps, and on a terminal what else they could be."""
-    trace = analysis.read(Path(arguments.path))
+    trace = reading.read(Path(arguments.path))
     warn.about(trace)
     request = steps_options.request(arguments)
     trace = steps.windowed(trace, request)

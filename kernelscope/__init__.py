@@ -48,9 +48,12 @@ def read(path: "str | Path", form: "str | None" = None) -> "Trace":
     return reading.read(path, form)
 
 
-def breakdown(source: "str | Path | Recording", by: str = "layer") -> "Breakdown":
+def breakdown(source: "str | Path | Recording | Trace", by: str = "layer") -> "Breakdown":
     """Return where a step's time goes: by layer, kernel, kind, phase, step, operator, range, idle or line."""
-    return _recording(source).breakdown(by)
+    from kernelscope.analysis.accounting import breakdowns
+    from kernelscope.analysis.trace import Trace
+
+    return breakdowns.breakdown(source, by) if isinstance(source, Trace) else _recording(source).breakdown(by)
 
 
 def advise(source: "str | Path | Recording") -> "dict[str, Any]":

@@ -14,8 +14,9 @@ from nbclient import NotebookClient
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as PerfettoTrace
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting.breakdowns import breakdowns
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.workloads import networks
 from tests.places import ROOT
 
@@ -97,7 +98,7 @@ def test_every_table_adds_up_and_layers_are_covered(compared, framework):
     side(compared, framework)
     done = kernelscope("breakdown", folder / framework, "--by", "layer", "--format", "json")
     assert done.returncode == 0, done.stderr
-    envelopes = {by: table.as_dict() for by, table in breakdowns(ka.read(folder / framework), TABLES).items()}
+    envelopes = {by: table.as_dict() for by, table in breakdowns(ks.read(folder / framework), TABLES).items()}
     assert json.loads(done.stdout)["rows"] == envelopes["layer"]["rows"]
     for by, envelope in envelopes.items():
         assert envelope["schema"] == "kernelscope/breakdown/1"
@@ -117,12 +118,12 @@ def test_every_table_adds_up_and_layers_are_covered(compared, framework):
 def test_the_step_is_the_mean_of_the_stamps(compared, framework):
     folder, *_ = compared
     side(compared, framework)
-    lines = (ka.Run(folder / framework).kernels_pass().folder / "steps.jsonl").read_text().splitlines()
+    lines = (Run(folder / framework).kernels_pass().folder / "steps.jsonl").read_text().splitlines()
     steps = [step for step in map(json.loads, lines) if not step["warmup"]]
-    asked = ka.Run(folder / framework).record["options"]["steps"]
+    asked = Run(folder / framework).record["options"]["steps"]
     assert len(steps) == asked
     mean = sum(step["end_ns"] - step["start_ns"] for step in steps) / asked
-    assert abs(ka.breakdown(ka.read(folder / framework), "phase").step_ns - mean) <= 0.5
+    assert abs(ks.breakdown(ks.read(folder / framework), "phase").step_ns - mean) <= 0.5
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
@@ -130,10 +131,10 @@ def test_primitives_are_all_there_with_the_time_that_the_library_printed(compare
     """Count oneDNN's own lines between the first and last measured step with csv, and compare kernel by kernel."""
     folder, *_ = compared
     side(compared, framework)
-    trace = ka.read(folder / framework)
+    trace = ks.read(folder / framework)
     measured = trace.steps[~trace.steps["warmup"]]
     kernels = trace.kernels[(trace.kernels["library"] == "onednn") & trace.kernels["step"].isin(measured["step"])]
-    recorded = ka.Run(folder / framework).kernels_pass().folder
+    recorded = Run(folder / framework).kernels_pass().folder
     child = json.loads((recorded / "child.json").read_text())
     offset = child["anchors"][-1]["monotonic_ns"] - child["anchors"][-1]["wall_ns"]
     printed = []
@@ -154,7 +155,7 @@ def test_primitives_are_all_there_with_the_time_that_the_library_printed(compare
 def test_matrix_products_of_pytorch_are_all_there_with_the_time_that_mkl_printed(compared):
     """Count MKL's own lines between the marks of the measured steps, in the order of the stream, and compare."""
     folder, *_ = compared
-    recorded = ka.Run(folder / "pytorch").kernels_pass().folder
+    recorded = Run(folder / "pytorch").kernels_pass().folder
     steps = [json.loads(line) for line in (recorded / "steps.jsonl").read_text().splitlines()]
     measured = {f"step {step['step']}" for step in steps if not step["warmup"]}
     expected, inside = [], False
@@ -165,7 +166,7 @@ def test_matrix_products_of_pytorch_are_all_there_with_the_time_that_mkl_printed
         call = re.match(r"MKL_VERBOSE (\w+)\(.*\) ([\d.]+)(ns|us|ms|s) ", line)
         if call and inside:
             expected.append(round(float(call[2]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[call[3]]))
-    trace = ka.read(folder / "pytorch")
+    trace = ks.read(folder / "pytorch")
     kernels = trace.kernels[
         (trace.kernels["library"] == "mkl") & trace.kernels["step"].isin(trace.steps[~trace.steps["warmup"]]["step"])
     ]
@@ -175,7 +176,7 @@ def test_matrix_products_of_pytorch_are_all_there_with_the_time_that_mkl_printed
 
 def _of_convolutions(folder, framework, mode):
     """Return the (phase, kind) in which convolutions must show: matrix products where TensorFlow goes without oneDNN's."""
-    settings = json.loads((ka.Run(folder / framework).kernels_pass().folder / "child.json").read_text())["settings"]
+    settings = json.loads((Run(folder / framework).kernels_pass().folder / "child.json").read_text())["settings"]
     native = framework == "tensorflow" and not settings["onednn"]
     wanted = [("forward", "gemm" if native else "convolution forward")]
     if mode == "train" and native:
@@ -188,7 +189,7 @@ def _of_convolutions(folder, framework, mode):
 def test_convolutions_and_products_show_with_their_problems(compared):
     folder, network, mode, _ = compared
     for framework in sides(folder):
-        table = ka.breakdown(ka.read(folder / framework), "layer-kernel").table
+        table = ks.breakdown(ks.read(folder / framework), "layer-kernel").table
         gemms = table[table["kind"] == "gemm"]
         assert len(gemms), f"{framework} shows no matrix product"
         assert gemms["problem"].notna().any()
@@ -200,7 +201,7 @@ def test_convolutions_and_products_show_with_their_problems(compared):
                     assert rows["layer"].dropna().str.startswith("conv").all()
                 assert rows["layer"].dropna().str.startswith("conv").any()
     if network == "lenet":
-        layouts = {f: (ka.breakdown(ka.read(folder / f), "kernel").table["kind"] == "layout").any() for f in ("pytorch", "mxnet")}
+        layouts = {f: (ks.breakdown(ks.read(folder / f), "kernel").table["kind"] == "layout").any() for f in ("pytorch", "mxnet")}
         assert layouts["pytorch"]
         assert layouts["mxnet"]
 
@@ -232,7 +233,7 @@ def test_its_export_for_perfetto_holds_every_event_of_every_side(compared, tmp_p
     packets = PerfettoTrace.FromString((tmp_path / "all.pftrace").read_bytes()).packet
     begun = [p.track_event for p in packets if p.track_event.type in (TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)]
     tables = ("steps", "ranges", "operators", "calls", "kernels", "copies", "graphs", "syncs", "host_lines")
-    traces = [ka.read(folder / framework) for framework in FRAMEWORKS]
+    traces = [ks.read(folder / framework) for framework in FRAMEWORKS]
     assert len(begun) == sum(len(getattr(trace, table)) for trace in traces for table in tables)
     sides = [p.track_descriptor.name for p in packets if p.HasField("track_descriptor") and not p.track_descriptor.parent_uuid]
     assert [name.split()[0] for name in sides] == list(FRAMEWORKS)

@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from kernelscope.analysis import Run
+from kernelscope.analysis.recordings.run import Run
 
 pytestmark = pytest.mark.slow
 

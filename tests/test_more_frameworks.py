@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.workloads import networks
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -60,7 +60,7 @@ def test_tables_add_up_and_layers_are_covered(compared):
     computing = {layer.name for layer in networks.get("lenet").layers if layer.parameters}
     for side in SIDES[mode]:
         for by in ("layer", "kernel", "kind", "idle"):
-            envelope = ka.breakdown(ka.read(folder / side), by).as_dict()
+            envelope = ks.breakdown(ks.read(folder / side), by).as_dict()
             assert sum(row["time_ns"] for row in envelope["rows"]) == envelope["step_ns"]
             if by == "layer":
                 assert envelope["coverage"] >= 0.85, side

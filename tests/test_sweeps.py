@@ -13,8 +13,10 @@ import pandas as pd
 import psutil
 import pytest
 
-from kernelscope.analysis import EvidenceError, Run, read
+from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.comparisons import sweeps
+from kernelscope.analysis.recordings.reading import read
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 
 pytestmark = pytest.mark.slow

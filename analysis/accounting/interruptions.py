@@ -39,11 +39,6 @@ class Interruptions:
         """How many kernels were interrupted."""
         return len(self.rows)
 
-    @property
-    def lost_ns(self) -> int:
-        """How much longer they lasted in all."""
-        return int(self.extra_ns.sum())
-
 
 def interruptions(trace: Trace) -> Interruptions | None:
     """Return the interruptions of a capture's kernels on accelerators; None where there is no sign of any.

@@ -8,13 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import kernelscope.analysis as ka
 from kernelscope.analysis.accounting.envelopes import envelopes
 from kernelscope.analysis.comparisons import opening
 from kernelscope.analysis.comparisons.comparison import compare
 from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings import archives, imported
+from kernelscope.analysis.recordings import archives, imported, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import TABLES, Trace
@@ -155,7 +154,7 @@ class CaptureSource:
     """A capture as `import` takes it."""
 
     def __init__(self, path: Path, handling: Handling):
-        self._handling, self._trace = handling, handling.trace(ka.read(path))
+        self._handling, self._trace = handling, handling.trace(reading.read(path))
         handling.warn(self._trace.info)
 
     @cached_property

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kernelscope.analysis.published import ConditionGroup
-from kernelscope.reports import units
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import chart
 from kernelscope.reports.sweeps.looks import looks
@@ -105,17 +104,3 @@ def ranks_table(groups: Sequence[ConditionGroup]) -> Table:
 
 def _stated(group: ConditionGroup) -> list[str]:
     return [group.source, group.dataset, group.network, group.hardware, group.metric, group.unit]
-
-
-def agrees(group: ConditionGroup) -> str:
-    """Return how far the order of a group is the published one, in words."""
-    if group.spearman is None or group.kendall is None:
-        return f"{group.n} frameworks: too few for a rank correlation"
-    return (
-        f"Spearman {group.spearman:+.2f} (p {_p(group.spearman_p)}), Kendall {group.kendall:+.2f} (p {_p(group.kendall_p)}), "
-        f"n {group.n}"
-    )
-
-
-def _p(value: float | None) -> str:
-    return units.UNKNOWN if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"

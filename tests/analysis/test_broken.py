@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 
 KERNELSCOPE = str(Path(sys.executable).with_name("kernelscope"))
 BROKEN = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "broken"
@@ -58,7 +58,7 @@ def test_every_command_says_that_a_line_was_lost(command, tmp_path):
 
 
 def test_a_kernel_is_counted_as_long_as_it_is_and_in_the_step_that_launched_it():
-    kernels = ka.read(broken("clip.json")).kernels
+    kernels = ks.read(broken("clip.json")).kernels
     assert (kernels["end_ns"] - kernels["start_ns"]).tolist() == [50_000, 500_000]
 
 
@@ -77,6 +77,6 @@ def test_readings_cut_in_a_number_are_left_out_and_counted(tmp_path):
     path.write_text(
         "timestamp, power.draw [W], temperature.gpu\n2025/01/01 10:00:00.000, 69.60 W, 33\n2025/01/01 10:00:01.000, 6"
     )
-    trace = ka.read(path)
+    trace = ks.read(path)
     assert trace.samples["value"].tolist() == [69.6, 33.0]
     assert any("unreadable lines (1)" in line for line in trace.info["warnings"])

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import kernelscope
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.recordings.run import Run
 
 DATA = Path(__file__).parents[1] / "data" / "gpu" / "h100"
@@ -63,7 +63,7 @@ def test_every_kernel_of_a_step_is_counted_in_it_also_what_runs_while_we_write_b
     assert found["count"].sum().tolist() == [kernels] * KEPT
     sums = (found["end_ns"].sum() - found["start_ns"].sum()).tolist()
     assert sums == pytest.approx([ns for _, ns in plain[WARMUP:]], abs=kernels), "the file's times are rounded to ns"
-    whole = ka.breakdown(trace, "kind")
+    whole = ks.breakdown(trace, "kind")
     assert int(whole.table["time_ns"].sum()) == whole.step_ns
 
 
@@ -90,15 +90,15 @@ def test_what_we_write_between_two_steps_is_in_none_of_them(folder):
     by_host = [row["end_ns"] - row["start_ns"] for row in rows if not row["warmup"]]
     between = rows[-1]["end_ns"] - rows[-KEPT]["start_ns"] - sum(by_host)
     assert between > 2 * 2.8e6
-    whole = ka.breakdown(Run(folder("vision")).trace(), "idle")
+    whole = ks.breakdown(Run(folder("vision")).trace(), "idle")
     assert whole.step_ns == pytest.approx(sum(by_host) / KEPT, rel=0.001)
 
 
 def test_lines_have_the_calls_of_a_step_also_where_the_lines_pass_had_other_steps(folder):
     trace = Run(folder("vision")).trace()
-    once = ka.breakdown(trace, "line").table
+    once = ks.breakdown(trace, "line").table
     trace.lines = trace.lines.assign(hits=trace.lines["hits"] * 2, time_ns=trace.lines["time_ns"] * 2)
     trace.info["lines_steps"] *= 2
-    twice = ka.breakdown(trace, "line").table
+    twice = ks.breakdown(trace, "line").table
     assert (once["count"].dropna() >= KEPT).all()
     assert twice[["count", "profiled_ns"]].equals(once[["count", "profiled_ns"]])

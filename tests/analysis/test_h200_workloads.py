@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import kernelscope
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis import energy
 from kernelscope.analysis.formats.xplane import hlo, schedules
 from kernelscope.analysis.formats.xplane import tables as xplane
@@ -55,9 +55,9 @@ def test_a_run_under_nsys_has_the_kernels_of_its_file_and_their_layers(run):
     assert kernels.loc[layered, "duration_ns"].sum() > 0.99 * kernels["duration_ns"].sum()
     with sqlite3.connect(folder / "kernels" / "1" / "nsys.sqlite") as file:
         counted = file.execute("select count(*), sum(end - start) from CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
-    every = ka.read(folder / "kernels" / "1" / "nsys.sqlite").kernels
+    every = ks.read(folder / "kernels" / "1" / "nsys.sqlite").kernels
     assert (len(every), int(every["duration_ns"].sum())) == counted
-    whole = ka.breakdown(trace, "layer")
+    whole = ks.breakdown(trace, "layer")
     assert int(whole.table["time_ns"].sum()) == whole.step_ns
 
 
@@ -125,7 +125,7 @@ def test_kernels_of_graphs_have_the_instructions_that_the_profiler_tells_without
 
 
 def test_layers_of_a_program_in_graphs_are_known(tmp_path):
-    trace = ka.read(unpacked("gpt2-float32-graphs.xplane.pb.gz", tmp_path))
+    trace = ks.read(unpacked("gpt2-float32-graphs.xplane.pb.gz", tmp_path))
     kernels = trace.kernels
     product = kernels["name"].astype("string").str.startswith("sm90_xmma_gemm").to_numpy(bool)
     assert product.sum() == 10 * (156 - 12)  # of ten steps; 156 products, of which twelve are cutlass's
@@ -139,7 +139,7 @@ def test_a_loop_of_an_lstm_in_graphs_is_of_its_layer(run):
     assert len(rounds) == 10 * 2 * 28  # forward and backward over 28 time steps share the kernel
     assert set(rounds["layer"]) == {"lstm1"}
     assert rounds["phase"].astype("string").value_counts().to_dict() == {"forward": 280, "backward": 280}
-    whole = ka.breakdown(trace, "layer")
+    whole = ks.breakdown(trace, "layer")
     assert whole.coverage > 0.9
     assert int(whole.table["time_ns"].sum()) == whole.step_ns
 

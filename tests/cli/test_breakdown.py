@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.cli.main import main
 from tests.places import ROOT, corpus
 
@@ -22,7 +22,7 @@ def shown(capsys, *arguments):
 def test_the_columns_that_were_asked_for(capsys):
     status, out, _ = shown(capsys, CAPTURE, "--by", "kernel", "--columns", "kernel,count,max_ns", "--format", "csv")
     assert status == 0
-    expected = ka.breakdown(ka.read(CAPTURE), "kernel").table
+    expected = ks.breakdown(ks.read(CAPTURE), "kernel").table
     assert out.splitlines()[0] == "kernel,count,max_ns"
     assert len(out.splitlines()) == len(expected) + 1
     status, _, err = shown(capsys, CAPTURE, "--by", "kernel", "--columns", "colour")
@@ -44,7 +44,7 @@ def test_a_kernels_name_time_share_and_calls_come_first(capsys, form):
 
 def test_only_what_a_range_holds(capsys):
     path = corpus(NSYS)
-    trace = ka.read(path)
+    trace = ks.read(path)
     name = trace.ranges["name"].value_counts().index[0]
     status, out, err = shown(capsys, path, "--by", "kernel", "--range", name, "--format", "json")
     assert status == 0, err

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 
 SUMMARY = """==1234== NVPROF is profiling process 1234, command: ./train
 "Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
@@ -107,7 +107,7 @@ def test_the_folder_and_the_file_say_the_same(trace, tmp_path):
     for by in ("kernel", "operator", "idle"):
         stored, direct = (_run("breakdown", path, "--by", by, "--format", "csv").stdout for path in (tmp_path / "out", trace))
         assert stored == direct
-    assert ka.read(tmp_path / "out").kernels["name"].tolist() == ka.read(trace).kernels["name"].tolist()
+    assert ks.read(tmp_path / "out").kernels["name"].tolist() == ks.read(trace).kernels["name"].tolist()
 
 
 def test_stored_tables_of_another_version_are_made_again(trace, tmp_path):
@@ -185,6 +185,6 @@ def test_files_with_unrelated_clocks_are_not_put_together(trace, tmp_path):
 
 def test_a_timeline_and_totals_go_together(trace, summary, tmp_path):
     _run("import", trace, summary, "-o", tmp_path / "out")
-    both = ka.read(tmp_path / "out")
+    both = ks.read(tmp_path / "out")
     assert len(both.kernels) == 3
     assert both.totals["name"].tolist() == ["cudaLaunchKernel"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelscope import analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting.envelopes import envelopes
 from kernelscope.reports import captures
 from tests.places import corpus
@@ -14,7 +14,7 @@ WINDOWED = "nvprof/josiahdavis__profiling-lm__net_189edf9a5e.sql"
 
 
 def test_the_parts_of_a_whole_recording_add_up_to_it():
-    trace = ka.read(corpus(STARTING))
+    trace = ks.read(corpus(STARTING))
     tables = envelopes(trace)
     parts = {part["what"]: part["ns"] for part in captures.parts(tables)}
     assert sum(parts.values()) == captures.totals_of(tables)["wall_ns"]
@@ -32,7 +32,7 @@ def test_the_parts_of_a_whole_recording_add_up_to_it():
     ],
 )
 def test_it_is_said_of_which_part_of_a_recording_the_answer_is(advised, said):
-    tables = envelopes(ka.read(corpus(WINDOWED)))
+    tables = envelopes(ks.read(corpus(WINDOWED)))
     scope = captures.scope(advised, tables)
     assert scope.startswith(said)
     assert bool(scope) == bool(said)

@@ -5,13 +5,14 @@ import json
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting import breakdowns
 from kernelscope.analysis.device import tables as device
 from kernelscope.analysis.device.roofline import BY as ROOFLINES
 from kernelscope.analysis.device.roofline import roofline
 from kernelscope.analysis.energy import replay
 from kernelscope.analysis.energy.summary import Summary
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.reports import columns, comparison_tables
 from tests.places import ROOT
@@ -65,15 +66,15 @@ def test_rows_of_an_explanation():
 
 @pytest.fixture(scope="module")
 def capture():
-    return ka.read(DATA / "cupti/cupti.records")
+    return ks.read(DATA / "cupti/cupti.records")
 
 
 def test_breakdowns(capture):
     found = set()
     for by in breakdowns.BY:
         try:
-            found |= set(ka.breakdown(capture, by=by).table.columns)
-        except ka.EvidenceError:
+            found |= set(ks.breakdown(capture, by=by).table.columns)
+        except EvidenceError:
             found |= set(breakdowns.BY[by])
     assert found <= described("breakdown")
     # what steps and lines on a timeline have besides

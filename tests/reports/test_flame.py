@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.timeline import over_time as analysed
 from kernelscope.analysis.timeline.flame import flame
 from kernelscope.analysis.timeline.memory import memory_over_time
@@ -22,7 +22,7 @@ EVIL = "<script>alert(1)</script>\x1b[31m\u202e" + "A" * 10_000
 
 @pytest.fixture(scope="module")
 def trace():
-    return ka.read(CAPTURE)
+    return ks.read(CAPTURE)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ first();
 def test_a_moment_s_memory_is_told_by_layer(driven):
     if not OF_A_GPU.is_file():
         pytest.skip("no captures of other people on this machine")
-    (only,) = memory([("capture", memory_over_time(ka.read(OF_A_GPU)))])
+    (only,) = memory([("capture", memory_over_time(ks.read(OF_A_GPU)))])
     device, other = only.data["devices"]
     assert (device["name"], other["name"]) == ("cuda:0", "cpu"), "what holds most comes first"
     totals = [sum(sizes) for sizes in zip(*(layer["bytes"] for layer in device["layers"]), strict=True)]

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelscope.analysis import Trace
 from kernelscope.analysis.attribution.frameworks import Clock, Context, pytorch
 from kernelscope.analysis.timeline.lanes import timeline
-from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
 from kernelscope.reports import html
 from kernelscope.reports.timeline import LANES

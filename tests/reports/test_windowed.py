@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
+from kernelscope.analysis.accounting.breakdowns import Breakdown
 from kernelscope.analysis.recordings import imported
 from kernelscope.reports import html
 from tests.conftest import BROWSERS
@@ -35,19 +36,19 @@ SCROLL = f"(top) => {{ document.querySelector('#{VIEW} .scroll').scrollTop = top
 
 
 @pytest.fixture(scope="module")
-def table() -> ka.Breakdown:
-    return ka.breakdown(ka.read(corpus(CAPTURE)), "layer-kernel")
+def table() -> Breakdown:
+    return ks.breakdown(ks.read(corpus(CAPTURE)), "layer-kernel")
 
 
 @pytest.fixture
-def opened(table: ka.Breakdown, tmp_path: Path) -> Iterator[Any]:
+def opened(table: Breakdown, tmp_path: Path) -> Iterator[Any]:
     """A function that opens the page of the table and returns its Playwright page, with or without scripts."""
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (extra dev)")
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("no Chromium on this machine")
     path = corpus(CAPTURE)
-    record = imported.write(ka.read(path), [path], tmp_path / "imported", "2026-11-26", "1")
+    record = imported.write(ks.read(path), [path], tmp_path / "imported", "2026-11-26", "1")
     html.write_capture(record, [table.as_dict()], tmp_path / "report.html")
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=browser, args=["--no-sandbox"])
@@ -98,7 +99,7 @@ def test_all_rows_are_there_and_only_those_in_sight_are_laid_out(opened: Any) ->
     assert state["seen"][-1] == times[-1]
 
 
-def test_every_row_is_summed_copied_and_found(table: ka.Breakdown, opened: Any) -> None:
+def test_every_row_is_summed_copied_and_found(table: Breakdown, opened: Any) -> None:
     page = unfolded(opened())
     times = copied(page)
     kernels = table.table[~table.table["kernel"].str.startswith("(")]["time_ns"]

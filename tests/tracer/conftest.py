@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 

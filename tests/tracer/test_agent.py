@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside import plan
 from kernelscope.tracer.outside import agent, environments, interpreters
 from kernelscope.tracer.outside.errors import InputError

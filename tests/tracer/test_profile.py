@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.profile import names_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis import Run
+from kernelscope.analysis.recordings.run import Run
 from tests.tracer.toy import TOY, measured, profiled, steps_of
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.ranges import Recorder
 

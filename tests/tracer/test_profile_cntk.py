@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside.frameworks.cntk.graph import Paths
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError

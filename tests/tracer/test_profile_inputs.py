@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.causes import input_pipeline
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.model import Case
 from kernelscope.analysis.explain.sides import load
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 

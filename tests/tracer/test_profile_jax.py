@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.causes import execution
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.model import Case
 from kernelscope.analysis.explain.sides import load
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 

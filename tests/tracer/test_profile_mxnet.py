@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.attribution.frameworks import Clock
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside.frameworks.mxnet.blocks import Names
 from kernelscope.tracer.inside.frameworks.mxnet.queue import BACKWARD, Nodes
 from kernelscope.tracer.inside.frameworks.unprinted import Unprinted

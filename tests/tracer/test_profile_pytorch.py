@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.staging import stage
 

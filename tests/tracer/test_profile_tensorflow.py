@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.attribution.frameworks.tensorflow_names import RecordedNames
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.inside.frameworks.tensorflow.eager import Made, Opened
 from kernelscope.tracer.inside.frameworks.tensorflow.graphs import Calls, rendered
 from kernelscope.tracer.inside.frameworks.tensorflow.library import REMARKS

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from kernelscope.analysis import EvidenceError, Run
+from kernelscope.analysis import EvidenceError
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import conditions
 from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.run_folder import RunFolder, prepare_output

@@ -9,7 +9,7 @@ import tarfile
 import numpy as np
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 
 pytestmark = pytest.mark.slow
 
@@ -114,8 +114,8 @@ def test_what_loading_takes_of_a_step_is_a_row_of_the_breakdown(mnist, tmp_path)
     command += ["--data", folder, "--loader", "files", "--batch", 8, "--steps", 5, "--warmup", 2, "--repeats", 1, "--threads", 1]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    run = ka.read(out)
-    table = ka.breakdown(run, "layer").as_dict()
+    run = ks.read(out)
+    table = ks.breakdown(run, "layer").as_dict()
     assert sum(row["time_ns"] for row in table["rows"]) == table["step_ns"]
     (loading,) = [row["time_ns"] for row in table["rows"] if row["layer"] == "(data)"]
     # reading, scaling and wrapping of 8 images, and nothing else: the mean of the ranges around the loop's asking for a batch

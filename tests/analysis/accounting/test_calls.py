@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from kernelscope.analysis import read
 from kernelscope.analysis.accounting.calls import of_calls
+from kernelscope.analysis.recordings.reading import read
 from kernelscope.analysis.trace import Trace, conform
 from tests.analysis.accounting import nsys_stats
 from tests.places import corpus

@@ -2,7 +2,7 @@
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting.breakdowns import BY, breakdowns
 from kernelscope.analysis.attribution import steps
 from tests.analysis.accounting.corpus import captures
@@ -11,7 +11,7 @@ from tests.analysis.accounting.unions import assert_adds_up, assert_counts_every
 
 @pytest.fixture(scope="module", params=captures())
 def trace(request):
-    found = ka.read(request.param)
+    found = ks.read(request.param)
     if found.kernels.empty:
         pytest.skip("captures without kernels")
     return found

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.trace import Trace, conform
 from tests.places import corpus
 
@@ -29,7 +29,7 @@ def test_every_kernel_and_copy_of_an_export_as_plain_sql_finds_it():
             found[f"(device: copy {_COPIES[kind]})"].append(ns)
         sets = database.execute('SELECT "end" - start FROM CUPTI_ACTIVITY_KIND_MEMSET')
         found["(device: memory set)"] += [ns for (ns,) in sets]
-    table = ka.breakdown(ka.read(path), "kernel").table
+    table = ks.breakdown(ks.read(path), "kernel").table
     alone = table[~table["kernel"].duplicated(keep=False) & table["mean_ns"].notna()]
     assert len(alone) > 10
     assert {f"(device: copy {way})" for way in _COPIES.values()} <= set(alone["kernel"])
@@ -46,7 +46,7 @@ def test_calls_of_one_operator_are_one_row_by_range():
     with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
         texts = [row[0] for row in database.execute("SELECT DISTINCT text FROM NVTX_EVENTS WHERE text IS NOT NULL")]
     names = {re.split(r", (?:seq|op_id|sizes) = ", text)[0] for text in texts}
-    table = ka.breakdown(ka.read(path), "range").table
+    table = ks.breakdown(ks.read(path), "range").table
     named = set(table["range"].dropna()) - {"(no range)"}
     assert len(names) < len(texts) / 10
     assert named <= names
@@ -59,7 +59,7 @@ def test_rows_are_told_apart_by_all_that_a_row_is_of():
         {**same, "start_ns": start, "end_ns": start + ns, "duration_ns": ns, "layer": layer}
         for start, ns, layer in ((0, 10, "a"), (100, 30, "a"), (200, 80, "a"), (300, 7, "b"))
     ]
-    table = ka.breakdown(Trace(kernels=conform("kernels", rows)), "layer-kernel").table
+    table = ks.breakdown(Trace(kernels=conform("kernels", rows)), "layer-kernel").table
     found = {row["layer"]: [row[f"{name}_ns"] for name in ("mean", "median", "min", "max")] for row in table.to_dict("records")
              if row["kernel"] == "gemm"}  # fmt: skip
     assert found == {"a": [40, 30, 10, 80], "b": [7, 7, 7, 7]}
@@ -70,7 +70,7 @@ def test_rows_are_told_apart_by_all_that_a_row_is_of():
 
 def test_of_several_executions_as_one_row_only_the_mean_is_known():
     rows = [{"name": "gemm", "start_ns": 0, "end_ns": 90, "duration_ns": 90, "count": 3, "device": "cpu"}]
-    row = ka.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table.iloc[0]
+    row = ks.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table.iloc[0]
     assert row["mean_ns"] == 30
     assert pd.isna(row["median_ns"])
 
@@ -83,7 +83,7 @@ def test_operations_per_second_are_of_what_is_known():
         {**same, "name": "gemm", "start_ns": 10_000, "end_ns": 19_000, "duration_ns": 9_000},
         {**same, "name": "add", "kind": "elementwise", "start_ns": 20_000, "end_ns": 21_000, "duration_ns": 1_000},
     ]
-    table = ka.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table.set_index("kernel")
+    table = ks.breakdown(Trace(kernels=conform("kernels", rows)), "kernel").table.set_index("kernel")
     assert table.loc["gemm", "gflops_per_s"] == (2 * 100 * 200 * 50 + 2 * 100 * 200 * 100) / 8_000
     assert pd.isna(table.loc["add", "gflops_per_s"])
     assert pd.isna(table.loc["(host: unknown)", "gflops_per_s"])
@@ -94,7 +94,7 @@ def test_totals_have_what_their_source_tells_of_single_executions():
     rows = [("gemm", 3, 900, 310, 200, 390, 95), ("copy", 2, 30, 15, 10, 20, 7), ("copy", 1, 8, None, None, None, None)]
     rows += [("add", 4, 40, None, None, None, None), ("add", 2, 20, 10, 9, 11, 1)]
     kernels = conform("kernels", [dict(zip(columns, row, strict=True)) for row in rows])
-    table = ka.breakdown(Trace(kernels=kernels, info={"clock": "none"}), "kernel").table.set_index("kernel")
+    table = ks.breakdown(Trace(kernels=kernels, info={"clock": "none"}), "kernel").table.set_index("kernel")
     told = table[["mean_ns", "median_ns", "min_ns", "max_ns", "std_ns"]].astype(object).where(lambda cell: cell.notna(), None)
     assert told.loc["gemm"].tolist() == [300, 310, 200, 390, 95]
     assert told.loc["copy"].tolist() == [13, None, 8, 20, None], "a median of several is not known, their extremes are"

@@ -1,6 +1,6 @@
 """In tables of kernels for reading, the time without kernels is one row, the last; tables for programs keep each cause."""
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting.host_rows import ONE, apart, summed_up
 from tests.places import corpus
 
@@ -8,7 +8,7 @@ CAPTURE = "kineto/AMD-AGI__TraceLens__h100_timesformer.json.gz"
 
 
 def test_the_one_row_is_what_the_causes_add_up_to():
-    rows = ka.breakdown(ka.read(corpus(CAPTURE)), "kernel").as_dict()["rows"]
+    rows = ks.breakdown(ks.read(corpus(CAPTURE)), "kernel").as_dict()["rows"]
     causes = [row for row in rows if row["kernel"].startswith("(host: ")]
     device, host = summed_up("kernel", rows)
     assert len(causes) > 3
@@ -30,9 +30,9 @@ def test_what_the_device_does_is_no_row_of_the_host():
 
 
 def test_kinds_and_layers_have_one_row_of_the_host_too():
-    trace = ka.read(corpus(CAPTURE))
+    trace = ks.read(corpus(CAPTURE))
     for by, name in (("kind", ONE), ("layer", "(host: in no layer)")):
-        rows = ka.breakdown(trace, by).as_dict()["rows"]
+        rows = ks.breakdown(trace, by).as_dict()["rows"]
         causes = [row for row in rows if row[by].startswith("(host: ")]
         device, host = summed_up(by, rows)
         assert ([row[by] for row in host], len(causes) > 1) == ([name], True)
@@ -41,7 +41,7 @@ def test_kinds_and_layers_have_one_row_of_the_host_too():
 
 
 def test_ranges_have_one_row_of_the_host_that_names_what_it_did():
-    rows = ka.breakdown(ka.read(corpus("nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite")), "range").as_dict()["rows"]
+    rows = ks.breakdown(ks.read(corpus("nsys/GindaChen__nsys-ai__h100_2gpu_1s_v1.sqlite")), "range").as_dict()["rows"]
     causes = [row for row in rows if row["activity"].startswith("(host: ")]
     device, host = summed_up("range", rows)
     assert len(causes) > 3

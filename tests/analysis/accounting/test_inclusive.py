@@ -2,10 +2,10 @@
 
 import pytest
 
-import kernelscope.analysis as ka
-from kernelscope.analysis import EvidenceError, Trace
+import kernelscope as ks
+from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.accounting.inclusive import inclusive
-from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace import Trace, conform
 from tests.places import corpus
 
 
@@ -50,8 +50,8 @@ def test_what_holds_nothing_is_refused():
 @pytest.mark.parametrize("name", ["nsys/zx3xyy__assignment2-systems__result_2_7B_nvtx.sqlite"])
 def test_an_outer_range_is_as_long_as_its_kernels_say(name):
     """No row is longer than the step, none shorter than its own time, and what encloses all holds all."""
-    trace = ka.read(corpus(name))
-    result, exclusive = inclusive(trace, "range"), ka.breakdown(trace, "range")
+    trace = ks.read(corpus(name))
+    result, exclusive = inclusive(trace, "range"), ks.breakdown(trace, "range")
     own = exclusive.table.groupby("range")["time_ns"].sum()
     assert result["rows"]
     for row in result["rows"]:

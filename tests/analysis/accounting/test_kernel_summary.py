@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelscope.analysis import read
 from kernelscope.analysis.accounting.kernel_summary import summary
+from kernelscope.analysis.recordings.reading import read
 from kernelscope.analysis.trace import Trace, conform
 from tests.analysis.accounting import nsys_stats
 

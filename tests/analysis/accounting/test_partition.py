@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
-from kernelscope.analysis import EvidenceError, Trace, breakdown
+from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.accounting import partition as parts
-from kernelscope.analysis.trace import conform
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.trace import Trace, conform
 
 MAIN, WORKER = 1, 2
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, applied
 from tests.analysis.explain.device.synthetic import COPIES, LOADER, Copy, Host, Kernel, Wait, recording
@@ -22,7 +22,7 @@ def test_work_counts_in_the_step_that_launched_it_with_its_whole_duration():
     path = CORPUS / "broken" / "clip.json"
     if not path.is_file():
         pytest.skip("needs ../shared/corpus")
-    table = ka.breakdown(ka.read(path), by="kernel").table.set_index("kernel")
+    table = ks.breakdown(ks.read(path), by="kernel").table.set_index("kernel")
     assert table.loc["k_straddles", "duration_ns"] == 50_000
     assert table.loc["k_after", "duration_ns"] == 500_000
     assert (table.loc[["k_straddles", "k_after"], "count"] == 1).all()
@@ -64,7 +64,7 @@ def test_a_device_far_behind_the_host():
 
 
 def test_the_breakdown_of_a_device_far_behind_the_host():
-    table = ka.breakdown(assigned(recording([Kernel("first", 5000), Kernel("second", 3000), Host(20)])), by="kernel")
+    table = ks.breakdown(assigned(recording([Kernel("first", 5000), Kernel("second", 3000), Host(20)])), by="kernel")
     rows = kernel_rows(table.table).groupby("kernel", observed=True)[["count", "duration_ns"]].sum()
     assert rows.loc["first"].tolist() == [8, 8 * 5_000_000]
     assert rows.loc["second"].tolist() == [8, 8 * 3_000_000]
@@ -114,7 +114,7 @@ def test_work_launched_before_the_capture_is_of_no_step():
     mine = trace.kernels["name"] == "earlier"
     assert numbers(trace.kernels[mine]) == [-1, -1, -1]
     assert numbers(trace.kernels[~mine]) == launching_steps(trace, trace.kernels[~mine])
-    rows = ka.breakdown(trace, by="kernel").table.set_index("kernel")
+    rows = ks.breakdown(trace, by="kernel").table.set_index("kernel")
     assert rows.loc["earlier", ["count", "duration_ns", "time_ns"]].tolist() == [3, 2_100_000, 0]
     assert rows.loc["earlier", "phase"] == "outside of steps"
 
@@ -193,7 +193,7 @@ def test_random_loops(seed):
     assert (end >= start).all()
     assert (start[1:] >= end[:-1]).all()
     assert start[0] <= trace.kernels["start_ns"].min()
-    rows = kernel_rows(ka.breakdown(trace, by="kernel").table)
+    rows = kernel_rows(ks.breakdown(trace, by="kernel").table)
     assert int(rows["count"].sum()) == len(trace.kernels)
     assert int(rows["duration_ns"].sum()) == int(trace.kernels["duration_ns"].sum())
 

@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from kernelscope.analysis import EvidenceError, breakdown
+from kernelscope.analysis import EvidenceError
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.attribution.host_lines import FILE, OUTSIDE, UNKNOWN, timeline
 from kernelscope.analysis.trace import Trace, conform
 

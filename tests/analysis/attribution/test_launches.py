@@ -5,9 +5,9 @@ import random
 import pandas as pd
 import pytest
 
-from kernelscope.analysis import Trace, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.attribution import launches
-from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace import Trace, conform
 
 KERNEL = {"duration_ns": 10, "count": 1, "device": "cuda:0", "thread": 7, "name": "k", "process": 1}
 CALL = {"process": 1, "thread": 100, "api": "runtime", "name": "cudaLaunchKernel"}

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelscope.analysis import Trace
 from kernelscope.analysis.accounting.step_times import step_times
 from kernelscope.analysis.attribution import steps
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import reading
-from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace import Trace, conform
 from tests.analysis.explain.device.synthetic import (
     COPIES,
     LOADER,

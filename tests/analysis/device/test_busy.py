@@ -1,8 +1,7 @@
 """Busy time of each device, worked out by hand."""
 
-from kernelscope.analysis import Trace
 from kernelscope.analysis.device.busy import busy
-from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace import Trace, conform
 
 
 def test_sum_and_busy_time_differ_where_kernels_overlap_and_devices_stay_apart():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.device import memory, overlap, precision, tables
 from kernelscope.analysis.trace import Trace, conform
@@ -120,7 +120,7 @@ def test_captures_keep_their_sums(name):
     files = sorted(CORPUS.glob(name))
     if not files:
         pytest.skip("the corpus is not here")
-    made = ka.read(files[0])
+    made = ks.read(files[0])
     assert overlap.copies(made)["duration_ns"].sum() == made.copies["duration_ns"].sum()
     assert precision.table(made)["duration_ns"].sum() == made.kernels["duration_ns"].sum()
     streams, activities = overlap.streams(made), overlap.activities(made)

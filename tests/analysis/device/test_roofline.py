@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.device import ceilings
 from kernelscope.analysis.device.roofline import roofline
@@ -146,7 +146,7 @@ def test_captures_keep_their_sums(name):
     files = sorted(CORPUS.glob(name))
     if not files:
         pytest.skip("the corpus is not here")
-    trace = ka.read(files[0])
+    trace = ks.read(files[0])
     result = roofline(trace, "kernel")
     assert result.table["duration_ns"].sum() == result.kernel_ns
     if not result.steps:

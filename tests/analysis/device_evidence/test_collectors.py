@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 
 DATA = Path(__file__).parents[2] / "data"
 RANGE_PROFILER = (
@@ -56,7 +56,7 @@ def test_nvprof_counts_time_and_threads_in_its_own_way(language_model, captured,
         around = [(begin, -stop, name) for where, begin, stop, name in ranges if where == thread and begin <= launch < stop]
         if start < last + 1000 and end > first - 1000:
             expected[max(around)[2] if around else None] += end - start
-    trace = ka.read(tmp_path / "run")
+    trace = ks.read(tmp_path / "run")
     layers = trace.kernels["layer"].astype("object").where(trace.kernels["layer"].notna(), None)
     found = collections.Counter()
     for layer, duration in zip(layers, trace.kernels["duration_ns"], strict=True):
@@ -74,7 +74,7 @@ def test_the_records_of_cupti_are_on_our_clock_already(write_run, tmp_path):
     ranges = [(77, 5_000_000_500, 5_000_004_000, "layer", "conv1", "conv1", "forward")]
     folder = write_run(tmp_path / "run", [(5_000_000_000, 5_000_030_000, False, 77)], ranges, 0, 10**18, collector="cupti")
     shutil.copy(DATA / "cupti" / "cupti.records", folder)
-    trace = ka.read(tmp_path / "run")
+    trace = ks.read(tmp_path / "run")
     # launched at 5 000 000 999 inside of the range, and by a graph at 5 000 009 990 outside of it
     assert trace.kernels["layer"].astype("object").where(trace.kernels["layer"].notna(), None).tolist() == ["conv1", None]
     assert trace.kernels["duration_ns"].tolist() == [4000, 1000]
@@ -82,7 +82,7 @@ def test_the_records_of_cupti_are_on_our_clock_already(write_run, tmp_path):
     assert sorted(trace.copies["operation"]) == ["host to device", "peer to peer", "set"]
     assert trace.info["devices"][0]["name"] == "NVIDIA H100"
     assert trace.diagnostics["cupti: records dropped by CUPTI"] == 3
-    table = ka.breakdown(trace, "layer").table.set_index("layer")
+    table = ks.breakdown(trace, "layer").table.set_index("layer")
     # the kernel's 4000 ns, of its launch the 2000 ns before, and of the range what is left of it before and between: 499 + 1001
     assert table.loc["conv1", "time_ns"].sum() == 4000 + 2000 + 499 + 1001
 
@@ -145,7 +145,7 @@ def test_the_names_in_an_xspace_tell_the_networks_layers(write_run, tmp_path):
     report = json.loads((folder / "child.json").read_text())
     (folder / "child.json").write_text(json.dumps({**report, "operator_files": ["host.json.gz"]}))
     (folder / "operators.xplane.pb").write_bytes(_xspace(kernels, began))
-    found = ka.read(tmp_path / "run").kernels
+    found = ks.read(tmp_path / "run").kernels
     assert found["start_ns"].tolist() == [1000 * number + OFFSET for number in range(1, 6)]
     layers = found["layer"].astype("object").where(found["layer"].notna(), None)
     assert list(zip(layers, found["phase"], strict=True)) == list(names.values())
@@ -165,10 +165,10 @@ def test_on_a_device_that_nothing_recorded_operators_are_no_kernels(write_run, t
     (folder / "operators.pt.trace.json.gz").unlink()
     report = json.loads((folder / "child.json").read_text())
     (folder / "child.json").write_text(json.dumps({**report, "operator_files": ["host.json.gz"]}))
-    trace = ka.read(tmp_path / "run")
+    trace = ks.read(tmp_path / "run")
     assert set(trace.kernels["library"]) == {"onednn", "mkl"}
     assert "the device's work is not known" in trace.info["unavailable"]["kernels"]
-    found = ka.breakdown(trace, "idle")
+    found = ks.breakdown(trace, "idle")
     assert found.table["time_ns"].sum() == found.step_ns
 
 
@@ -180,11 +180,11 @@ def test_calls_without_kernels_are_no_run_on_the_host(captured, write_run, tmp_p
     start, end = min(event["ts"] for event in events) * 1000, max(event["ts"] + event["dur"] for event in events) * 1000
     folder = write_run(tmp_path / "run", [(start, end, False, events[0]["tid"])], [], 0, 0, collector="framework")
     shutil.copy(source, folder / "operators.pt.trace.json.gz")
-    trace = ka.read(tmp_path / "run")
+    trace = ks.read(tmp_path / "run")
     assert trace.kernels.empty
     assert "range profiler" in trace.info["unavailable"]["kernels"]
     assert len(trace.calls) == sum(event["ts"] * 1000 < end and event["dur"] >= 0 for event in events)
-    assert ka.breakdown(trace, "idle").step_ns == end - start
+    assert ks.breakdown(trace, "idle").step_ns == end - start
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_calls_without_kernels_are_no_run_on_the_host(captured, write_run, tmp_p
 def test_a_collectors_file_that_cannot_be_read_is_named(write_run, tmp_path, name, content):
     folder = write_run(tmp_path / "run", [(0, 10**9, False, 1)], [(1, 0, 10**8, "layer", "conv1", "conv1", "forward")], OFFSET, 0)
     (folder / name).write_bytes(content)
-    trace = ka.read(tmp_path / "run")
+    trace = ks.read(tmp_path / "run")
     assert name in trace.info["unavailable"]["kernels"]
     assert "\n" not in trace.info["unavailable"]["kernels"]
-    assert ka.breakdown(trace, "layer").step_ns == 10**9
+    assert ks.breakdown(trace, "layer").step_ns == 10**9

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto import trace as captures_kineto
 from kernelscope.analysis.recordings.run import Run
@@ -113,7 +113,7 @@ def test_the_file_is_read_once(resnet, monkeypatch):
 
 def test_kernels_of_kineto_get_the_layer_of_their_operator(resnet):
     folder, *raw = resnet
-    kernels = ka.read(folder).kernels
+    kernels = ks.read(folder).kernels
     plain = kernels.astype({"layer": "object", "phase": "object"})
     grouped = plain.assign(layer=plain["layer"].fillna("")).groupby(["layer", "phase"])["duration_ns"].agg(["sum", "size"])
     found = {key: tuple(row) for key, row in zip(grouped.index, grouped.to_numpy().tolist(), strict=True)}

@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting.breakdowns import BY
 
 OFFSET = 5_000_000_000_123
@@ -66,7 +66,7 @@ def _sums(kernels, *columns):
 def test_kernels_of_nsys_belong_to_the_range_of_their_launch(attention):
     folder, source, steps = attention
     expected = _by_sql(source, steps)
-    kernels = ka.read(folder).kernels
+    kernels = ks.read(folder).kernels
     found = _sums(kernels.assign(layer=kernels["layer"].astype("object").where(kernels["layer"].notna(), None)), "layer")
     assert {None if key != key else key: sums for key, sums in found.items()} == expected
     assert set(expected) == {None, *INNER}
@@ -77,7 +77,7 @@ def test_kernels_of_nsys_belong_to_the_range_of_their_launch(attention):
 
 def test_the_clock_of_nsys_is_tied_by_ranges_within_their_stamping(attention):
     folder, source, _ = attention
-    trace = ka.read(folder)
+    trace = ks.read(folder)
     with sqlite3.connect(source) as database:
         first = database.execute(
             "SELECT min(start) FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start > ?", (37_863_677_227,)
@@ -101,7 +101,7 @@ def test_without_ranges_in_the_capture_its_start_in_utc_ties_the_clock(attention
     content = json.loads(report.read_text())
     content["anchors"] = [{"monotonic_ns": OFFSET + at, "wall_ns": utc + at, "uncertainty_ns": 100} for at in (0, 10**11)]
     report.write_text(json.dumps(content))
-    trace, tied = ka.read(tmp_path / "run"), ka.read(folder)
+    trace, tied = ks.read(tmp_path / "run"), ks.read(folder)
     assert trace.diagnostics["nsys: ranges that tie its clock to ours"] == 0
     # threads are told by their ids: those of the capture are not those of the records, which were made up
     assert set(trace.kernels["launch_thread"].dropna()) == {2468200}
@@ -110,7 +110,7 @@ def test_without_ranges_in_the_capture_its_start_in_utc_ties_the_clock(attention
 
 def test_copies_calls_and_waits_of_nsys_are_those_of_the_steps(attention):
     folder, source, steps = attention
-    trace = ka.read(folder)
+    trace = ks.read(folder)
     inside = " OR ".join(f"(start < {stop} AND end > {begin})" for begin, stop in steps)
     with sqlite3.connect(source) as database:
         counts = [
@@ -124,7 +124,7 @@ def test_copies_calls_and_waits_of_nsys_are_those_of_the_steps(attention):
 
 def test_every_breakdown_of_a_run_on_a_device_adds_up(attention):
     folder, source, steps = attention
-    trace = ka.read(folder)
+    trace = ks.read(folder)
     measured = trace.steps[~trace.steps["warmup"]]
     wall = (measured["device_end_ns"] - measured["device_start_ns"]).mean()
     launched = " OR ".join(f"(r.start >= {begin} AND r.start < {stop})" for begin, stop in steps)
@@ -136,5 +136,5 @@ def test_every_breakdown_of_a_run_on_a_device_adds_up(attention):
     assert wall > 1.2 * host, "the host is ahead of it, and waits for nothing"
     for by in BY:
         if by != "line":
-            found = ka.breakdown(trace, by)
+            found = ks.breakdown(trace, by)
             assert found.table["time_ns"].sum() == found.step_ns == round(wall)

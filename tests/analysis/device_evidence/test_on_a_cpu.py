@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.trace import text_columns
 
 DATA = Path(__file__).parents[2] / "data" / "pytorch" / "lenet-train-nsys"
@@ -38,7 +38,7 @@ def _calls(path, steps):
 
 
 def test_the_operating_systems_calls_enter_the_trace_on_our_clock(run):
-    trace = ka.read(run)
+    trace = ks.read(run)
     expected = _calls(run / "kernels" / "1", trace.steps)
     calls = text_columns(trace.calls).sort_values("start_ns")
     assert len(calls) == len(expected) > 10
@@ -51,9 +51,9 @@ def test_the_operating_systems_calls_enter_the_trace_on_our_clock(run):
 
 
 def test_kernels_are_those_of_the_run_without_nsys(run):
-    with_calls = ka.read(run)
+    with_calls = ks.read(run)
     (run / "kernels" / "1" / "nsys.sqlite").unlink()
-    without = ka.read(run)
+    without = ks.read(run)
     assert without.calls.empty
     assert text_columns(with_calls.kernels).equals(text_columns(without.kernels))
     assert set(with_calls.kernels["library"]) == {"onednn", "mkl", "aten"}
@@ -61,14 +61,14 @@ def test_kernels_are_those_of_the_run_without_nsys(run):
 
 
 def test_idle_time_is_named_by_calls_and_adds_up(run):
-    found = ka.breakdown(ka.read(run), "idle")
+    found = ks.breakdown(ks.read(run), "idle")
     assert found.table["time_ns"].sum() == found.step_ns
     assert "in the operating system" in set(found.table["cause"])
 
 
 def test_a_report_that_cannot_be_read_leaves_the_rest(run):
     (run / "kernels" / "1" / "nsys.sqlite").write_bytes(b"SQLite format 3\0 and then the disk was full")
-    trace = ka.read(run)
+    trace = ks.read(run)
     assert trace.calls.empty
     assert len(trace.kernels)
     assert "nsys.sqlite" in trace.info["unavailable"]["calls"]

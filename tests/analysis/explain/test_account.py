@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
@@ -78,7 +78,7 @@ def test_the_clean_step_is_the_median_of_windows_and_what_recording_cost_is_told
 def test_kernel_rows_are_those_of_the_breakdown(tmp_path, run_folder):
     folder = run_folder(tmp_path / "run", "tensorflow/lenet-train")
     result = explain(load(folder), load(run_folder(tmp_path / "b", "pytorch/lenet-train")))
-    table = ka.breakdown(ka.read(folder), "layer-kernel").table
+    table = ks.breakdown(ks.read(folder), "layer-kernel").table
     expected = table.groupby(["layer", "phase", "kind"])["time_ns"].sum()
     found = {(row["layer_a"], row["phase"], row["cell"]): row["a_ns"] for row in result["rows"] if row["layer_a"]}
     for key, time_ns in expected.items():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
 
@@ -37,7 +37,7 @@ def test_parts_add_up_to_the_difference_of_the_captures(pair):
     assert sum(found["explains_ns"] for found in result["findings"]) + result["unexplained_ns"] == result["wall_delta_ns"]
     for side, path in zip(("a", "b"), paths, strict=True):
         # a capture without a clean pass is compared as it was recorded: its mean step, or the whole of it
-        assert result[side]["step_ns"] == pytest.approx(ka.breakdown(ka.read(path), "kind").step_ns, abs=1)
+        assert result[side]["step_ns"] == pytest.approx(ks.breakdown(ks.read(path), "kind").step_ns, abs=1)
     assert any("no clean pass" in note for note in result["notes"])
 
 
@@ -47,7 +47,7 @@ def test_totals_are_set_against_totals():
         "ShibukiZero__assignment2-systems__2.7b_ctx512_forward_cuda_gpu_kern_sum_nvtx.txt",
     ])  # fmt: skip
     result = explain(load(forward), load(both))
-    sums = [int(ka.read(path).kernels["duration_ns"].sum()) for path in (forward, both)]
+    sums = [int(ks.read(path).kernels["duration_ns"].sum()) for path in (forward, both)]
     assert [result["a"]["step_ns"], result["b"]["step_ns"]] == sums
     assert sum(row["delta_ns"] for row in result["rows"]) == sums[1] - sums[0] == result["wall_delta_ns"]
     assert "totals only" in result["missing"]["a"]["timeline"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting.levels import KEYS
 from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context
@@ -48,7 +48,7 @@ def captured(pattern: str) -> list[Layer]:
     paths = sorted(CORPUS.glob(pattern))
     if not paths:
         pytest.skip(f"the corpus of others' captures is not here: {pattern}")
-    trace = ka.read(paths[0])
+    trace = ks.read(paths[0])
     return layers_of(trace, partition(trace).cells)
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis import formats
 from kernelscope.analysis.accounting.breakdowns import BY, breakdowns
+from kernelscope.analysis.errors import EvidenceError
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
 
@@ -56,7 +57,7 @@ def test_the_format_is_told_from_the_content(path, form, tmp_path):
     nameless = tmp_path / "capture"
     nameless.symlink_to(path)
     if form is None:
-        with pytest.raises(ka.EvidenceError, match="no capture of a known format"):
+        with pytest.raises(EvidenceError, match="no capture of a known format"):
             formats.detect(nameless)
     else:
         assert formats.detect(nameless).name == form
@@ -66,8 +67,8 @@ def test_samples_of_cpu_functions_are_refused_with_the_reason():
     path = CORPUS / "nvprof" / "nanzifan__nvprof-result__cfd_cpu-profiling.csv"
     if not path.is_file():
         pytest.skip("needs ../shared/corpus")
-    with pytest.raises(ka.EvidenceError, match="--cpu-profiling"):
-        ka.read(path)
+    with pytest.raises(EvidenceError, match="--cpu-profiling"):
+        ks.read(path)
 
 
 def _readable():
@@ -77,7 +78,7 @@ def _readable():
 @pytest.mark.parametrize(("path", "form"), _readable() if CORPUS.is_dir() else _files())
 @pytest.mark.long
 def test_whatever_a_capture_allows_adds_up(path, form):
-    trace = ka.read(path)
+    trace = ks.read(path)
     assert not any("HOME" in str(value) or "PATH=" in str(value) for value in trace.info.values())
     for by, result in breakdowns(trace, tuple(BY)).items():
         if isinstance(result, str):

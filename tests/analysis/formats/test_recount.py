@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from tests.analysis.accounting.corpus import marks_of
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared/corpus"
@@ -82,7 +82,7 @@ def test_chrome_traces(path):
     if path.parent.name == "bytedance_straggler":
         pytest.skip("a timeline of operations as one project plots them: no profiler's format")
     events = events_of(path)
-    trace = ka.read(path)
+    trace = ks.read(path)
     form, kernels = trace.info["source"]["format"], trace.kernels
     device = kernels[kernels["device"] != "cpu"]
     if form == "kineto":
@@ -106,5 +106,5 @@ def test_databases(path):
             for table in TABLES if table in present
         ]  # fmt: skip
     expected = tuple(sum(column) for column in zip((0, 0), *rows, strict=True))
-    kernels = ka.read(path).kernels
+    kernels = ks.read(path).kernels
     assert (len(kernels), kernels["duration_ns"].sum()) == expected

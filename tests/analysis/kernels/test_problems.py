@@ -4,7 +4,7 @@ import gzip
 import json
 from collections import Counter
 
-from kernelscope import analysis
+from kernelscope.analysis.recordings import reading
 from tests.places import corpus
 
 TIMESFORMER = "kineto/AMD-AGI__TraceLens__h100_timesformer.json.gz"
@@ -24,7 +24,7 @@ def test_products_of_a_capture_have_the_shapes_of_their_operators():
         if operator and operator["name"] in factors and "elementwise" not in one["name"]:
             shapes = operator["args"]["Input Dims"][factors[operator["name"]]]
             expected[one["name"], ":".join("x".join(map(str, shape)) for shape in shapes)] += 1
-    kernels = analysis.read(path).kernels
+    kernels = reading.read(path).kernels
     mine = kernels[kernels["kind"] == "gemm"]
     found = Counter(zip(mine["name"].astype(str), mine["problem"].astype(str), strict=True))
     assert found == expected
@@ -33,7 +33,7 @@ def test_products_of_a_capture_have_the_shapes_of_their_operators():
 
 
 def test_only_what_depends_on_a_problem_has_one_in_a_capture():
-    kernels = analysis.read(corpus(TIMESFORMER)).kernels
+    kernels = reading.read(corpus(TIMESFORMER)).kernels
     known = set(kernels[kernels["problem"].notna()]["kind"].astype(str))
     assert "gemm" in known
     assert not known & {"elementwise", "activation", "normalisation", "softmax", "reduction"}

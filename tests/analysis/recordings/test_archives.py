@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope import analysis as ka
+import kernelscope as ks
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, unpacking
 from kernelscope.analysis.recordings.run import Run
 from tests.places import ROOT
@@ -52,7 +53,7 @@ def _kernelscope(*arguments: object, **more: object) -> subprocess.CompletedProc
 def test_an_archive_is_read_as_its_folder(run: Path, tmp_path: Path, form: str, inside: bool) -> None:
     root, base = (run.parent, run.name) if inside else (run, ".")
     packed = Path(shutil.make_archive(str(tmp_path / "run"), form, root, base))
-    assert ka.breakdown(ka.read(packed), "layer").as_dict() == ka.breakdown(ka.read(run), "layer").as_dict()
+    assert ks.breakdown(ks.read(packed), "layer").as_dict() == ks.breakdown(ks.read(run), "layer").as_dict()
     assert Run(packed).record == Run(run).record
 
 
@@ -60,12 +61,12 @@ def test_a_comparison_and_the_runs_in_it(run: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         shutil.copytree(run, tmp_path / "both" / name)
     several = Path(shutil.make_archive(str(tmp_path / "several"), "zip", tmp_path, "both"))
-    with pytest.raises(ka.EvidenceError, match="holds run folders; name one of them: a, b"):
+    with pytest.raises(EvidenceError, match="holds run folders; name one of them: a, b"):
         Run(several)
     assert Run(several / "b").path.name == "b"
     (tmp_path / "both" / "compare.json").write_text("{}")
     compared = Path(shutil.make_archive(str(tmp_path / "compared"), "gztar", tmp_path, "both"))
-    with pytest.raises(ka.EvidenceError, match="a comparison; name one of its run folders: a, b"):
+    with pytest.raises(EvidenceError, match="a comparison; name one of its run folders: a, b"):
         Run(compared)
     assert archives.folder(compared / "a" / "run.json").is_file()
 
@@ -91,10 +92,8 @@ def test_commands_take_archives_name_them_and_leave_nothing_behind(run: Path, tm
 def test_other_archives_are_told_as_before(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as packed:
         packed.writestr("thesis.tex", "years of work")
-    with pytest.raises(
-        ka.EvidenceError, match=r"other.zip: no capture of a known format: it seems to be a zip archive; unpack it"
-    ):
-        ka.read(tmp_path / "other.zip")
+    with pytest.raises(EvidenceError, match=r"other.zip: no capture of a known format: it seems to be a zip archive; unpack it"):
+        ks.read(tmp_path / "other.zip")
 
 
 # --- harm --------------------------------------------------------------------------------------------------------------------
@@ -148,16 +147,16 @@ def test_what_would_do_harm_is_refused(
 ) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     packed = write(tmp_path / "a" / "b" / "run.pack", [_MARK, member])
-    with pytest.raises(ka.EvidenceError, match=said) as error:
-        ka.read(packed)
+    with pytest.raises(EvidenceError, match=said) as error:
+        ks.read(packed)
     assert str(error.value).startswith(f"{packed}: ")
     assert "\n" not in str(error.value)
     assert not list(tmp_path.rglob("escaped"))
 
 
 def test_a_link_to_another_member_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ka.EvidenceError, match="is a link"):
-        ka.read(_tar(tmp_path / "run.tar.gz", [_MARK, ("run/again", b"run/run.json", 0)]))
+    with pytest.raises(EvidenceError, match="is a link"):
+        ks.read(_tar(tmp_path / "run.tar.gz", [_MARK, ("run/again", b"run/run.json", 0)]))
 
 
 @pytest.mark.parametrize("write", [_zip, _tar])
@@ -166,7 +165,7 @@ def test_bombs_are_bounded(tmp_path: Path, write: Callable[[Path, Members], Path
     packed = write(tmp_path / "run.pack", [_MARK, ("run/zeros", bytes(10_000_000), stat.S_IFREG)])
     monkeypatch.setattr(unpacking, "MOST_BYTES", 1_000_000)
     monkeypatch.setattr(unpacking, "MOST_RATIO", 10)
-    with pytest.raises(ka.EvidenceError, match="unpacks to far more than its size"):
+    with pytest.raises(EvidenceError, match="unpacks to far more than its size"):
         Run(packed)
 
 
@@ -174,7 +173,7 @@ def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(unpacking, "MOST_MEMBERS", 3)
     for write in (_zip, _tar):
         packed = write(tmp_path / write.__name__, [_MARK, *((f"run/{n}", b"", stat.S_IFREG) for n in range(4))])
-        with pytest.raises(ka.EvidenceError, match="unpacks to far more"):
+        with pytest.raises(EvidenceError, match="unpacks to far more"):
             Run(packed)
 
 
@@ -186,7 +185,7 @@ def test_a_tar_record_that_claims_to_be_huge(tmp_path: Path) -> None:
         packed.addfile(tarfile.TarInfo("run"))
         assert packed.fileobj is not None
         packed.fileobj.write(entry.tobuf() + bytes(4096))
-    with pytest.raises(ka.EvidenceError, match="a record of its own is larger than any name"):
+    with pytest.raises(EvidenceError, match="a record of its own is larger than any name"):
         Run(tmp_path / "run.tar.gz")
 
 
@@ -199,8 +198,8 @@ def test_archives_that_are_cut_off(run: Path, tmp_path: Path, form: str) -> None
     for size in (int(length * 0.3), int(length * 0.9), *headers):
         part = tmp_path / f"part-{size}"
         part.write_bytes(whole[:size])
-        with pytest.raises(ka.EvidenceError) as error:
-            ka.read(part)
+        with pytest.raises(EvidenceError) as error:
+            ks.read(part)
         assert str(error.value).startswith(f"{part}: ")
 
 
@@ -222,7 +221,7 @@ def test_damage_of_any_kind_is_one_line(tmp_path: Path, form: str, monkeypatch: 
         packed.write_bytes(content)
         try:
             said.append("" if unpacking.unpack(packed) is not None else "no archive")
-        except ka.EvidenceError as error:
+        except EvidenceError as error:
             said.append(str(error))
     assert all("\n" not in line and (not line or line.startswith((f"{packed}: ", "no archive"))) for line in said)
     assert sum(map(bool, said)) > 5
@@ -234,14 +233,14 @@ def test_a_damaged_zip_and_one_with_a_password(tmp_path: Path) -> None:
     place = content.index(b"run/x") + 300
     content[place] ^= 255
     packed.write_bytes(content)
-    with pytest.raises(ka.EvidenceError, match="cannot be unpacked"):
+    with pytest.raises(EvidenceError, match="cannot be unpacked"):
         Run(packed)
     locked = _zip(tmp_path / "locked.zip", [_MARK])
     content = bytearray(locked.read_bytes())
     for magic, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         content[content.index(magic) + offset] |= 1
     locked.write_bytes(content)
-    with pytest.raises(ka.EvidenceError, match="password"):
+    with pytest.raises(EvidenceError, match="password"):
         Run(locked)
 
 
@@ -249,5 +248,5 @@ def test_passes_are_within_the_run_folder(tmp_path: Path) -> None:
     for place in ("..", "kernels/../../other", "/etc", ""):
         record = {**RECORD, "network": None, "passes": {"kernels": {"status": "complete", "folders": [place]}}}
         (tmp_path / "run.json").write_text(json.dumps(record))
-        with pytest.raises(ka.EvidenceError, match="is no folder of a pass"):
+        with pytest.raises(EvidenceError, match="is no folder of a pass"):
             Run(tmp_path).trace()

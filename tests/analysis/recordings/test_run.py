@@ -5,8 +5,10 @@ import shutil
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting.statistics import mean_step_ns
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import text_columns
 from tests.places import ROOT
 
@@ -43,51 +45,51 @@ def folder(tmp_path):
 
 
 def test_the_repeat_closest_to_the_clean_pass_is_analysed(folder):
-    run = ka.Run(folder)
+    run = Run(folder)
     assert run.kernels_pass().folder.name == "2"
-    assert ka.breakdown(run.trace(), "layer").step_ns == mean_step_ns(run.passes("clean")[0].measured)
+    assert ks.breakdown(run.trace(), "layer").step_ns == mean_step_ns(run.passes("clean")[0].measured)
 
 
 def test_a_run_is_called_by_its_label_and_without_one_by_its_framework(folder):
-    assert ka.Run(folder).name == "pytorch"
+    assert Run(folder).name == "pytorch"
     record = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**record, "label": "planted"}))
-    labelled = ka.Run(folder)
+    labelled = Run(folder)
     assert (labelled.name, labelled.framework) == ("planted", "pytorch")
     assert len(labelled.trace().kernels)
 
 
 def test_a_repeat_that_did_not_come_to_its_end_is_passed_over(folder):
     (folder / "kernels" / "2" / "child.json").unlink()
-    assert ka.Run(folder).kernels_pass().folder.name == "3"
+    assert Run(folder).kernels_pass().folder.name == "3"
 
 
 def test_the_cache_gives_the_same_trace_and_is_not_needed(folder):
-    first = ka.read(folder)
+    first = ks.read(folder)
     assert (folder / "trace" / "2" / "kernels.parquet").is_file()
-    again = ka.read(folder)
+    again = ks.read(folder)
     for name in ("steps", "ranges", "operators", "kernels"):
         assert text_columns(getattr(first, name)).equals(text_columns(getattr(again, name))), name
     assert (first.info, first.diagnostics) == (again.info, again.diagnostics)
     shutil.rmtree(folder / "trace")
-    assert text_columns(ka.read(folder).kernels).equals(text_columns(first.kernels))
+    assert text_columns(ks.read(folder).kernels).equals(text_columns(first.kernels))
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1 not really", None])
 def test_a_damaged_cache_is_made_again(folder, damage):
-    first = ka.read(folder)
+    first = ks.read(folder)
     path = folder / "trace" / "2" / "kernels.parquet"
     path.unlink() if damage is None else path.write_bytes(damage)
-    assert text_columns(ka.read(folder).kernels).equals(text_columns(first.kernels))
+    assert text_columns(ks.read(folder).kernels).equals(text_columns(first.kernels))
 
 
 def test_changed_evidence_is_read_again(folder):
-    before = ka.read(folder).kernels
+    before = ks.read(folder).kernels
     stream = folder / "kernels" / "2" / "stdout.raw"
     lines = stream.read_text().splitlines(keepends=True)
     dropped = next(number for number, line in enumerate(lines) if ",exec," in line and number > len(lines) // 2)
     stream.write_text("".join(lines[:dropped] + lines[dropped + 1 :]))
-    after = ka.read(folder).kernels
+    after = ks.read(folder).kernels
     assert (before["library"] == "onednn").sum() - (after["library"] == "onednn").sum() == 1
 
 
@@ -95,10 +97,10 @@ def test_a_run_without_a_kernels_pass_says_why(folder):
     record = json.loads((folder / "run.json").read_text())
     record["passes"]["kernels"] = {"status": "failed", "folders": [], "reason": "kernels pass: interrupted"}
     (folder / "run.json").write_text(json.dumps(record))
-    with pytest.raises(ka.EvidenceError, match="no kernels pass: kernels pass: interrupted; run it again"):
-        ka.read(folder)
+    with pytest.raises(EvidenceError, match="no kernels pass: kernels pass: interrupted; run it again"):
+        ks.read(folder)
 
 
 def test_the_host_lines_are_missing_with_their_reason(folder):
-    with pytest.raises(ka.EvidenceError, match="no host lines in this capture: no lines pass was recorded"):
-        ka.breakdown(ka.read(folder), "line")
+    with pytest.raises(EvidenceError, match="no host lines in this capture: no lines pass was recorded"):
+        ks.breakdown(ks.read(folder), "line")

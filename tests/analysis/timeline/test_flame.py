@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
-from kernelscope.analysis import EvidenceError, Trace
+import kernelscope as ks
+from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context, pytorch
 from kernelscope.analysis.timeline.flame import UNKNOWN_LAUNCH, flame
-from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
 from tests.places import ROOT
 
@@ -213,7 +213,7 @@ def lenet():
 def imported(path):
     if not path.is_file():
         pytest.skip(f"no {path.name} on this machine")
-    return ka.read(path)
+    return ks.read(path)
 
 
 CAPTURES = {

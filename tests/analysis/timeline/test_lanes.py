@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
-from kernelscope.analysis import EvidenceError, Trace
+import kernelscope as ks
+from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.accounting import partition
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.frameworks import Clock, Context, mxnet, pytorch
 from kernelscope.analysis.timeline.lanes import LABEL, rows_of, timeline
-from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
 from tests.places import ROOT
 
@@ -244,7 +244,7 @@ def capture(name):
     path = CORPUS / name
     if not path.exists():
         pytest.skip(f"no corpus at {CORPUS}")
-    return ka.read(path)
+    return ks.read(path)
 
 
 @pytest.fixture(scope="module")

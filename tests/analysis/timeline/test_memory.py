@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.timeline import memory
 from kernelscope.analysis.timeline.memory import memory_over_time
 from kernelscope.analysis.trace import Trace, conform
@@ -64,7 +64,7 @@ def test_both_add_up_to_what_the_allocator_handed_out(name):
     path = ROOT.parent / "shared" / "corpus" / "kineto" / f"AMD-AGI__TraceLens__{name}.json.gz"
     if not path.is_file():
         pytest.skip("no captures of other people on this machine")
-    trace = ka.read(path)
+    trace = ks.read(path)
     devices = memory_over_time(trace)["devices"]
     assert [use["device"] for use in devices] == ["cpu", "cuda:0"]
     for use in devices:

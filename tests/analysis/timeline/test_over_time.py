@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.timeline.over_time import MOST, of_run, of_trace
 from kernelscope.analysis.trace import Trace
@@ -126,7 +126,7 @@ def test_memory_that_an_allocator_handed_out_is_added_up_where_it_does_not_count
     path = CORPUS / "kineto" / "pytorch__kineto__resnet50_nw0_worker0.1623143089861.pt.trace.json.gz"
     if not path.is_file():
         pytest.skip("no captures of other people on this machine")
-    trace = ka.read(path)
+    trace = ks.read(path)
     found = lines(of_trace(trace), "allocator")
     for device, events in trace.memory.groupby("device", observed=True):
         held, most, when = 0, 0, 0
@@ -143,7 +143,7 @@ def test_samples_of_a_capture_count_from_the_first_one():
     path = CORPUS / "smi" / "4179e1__dcgm_test__dmon.csv"
     if not path.is_file():
         pytest.skip("no captures of other people on this machine")
-    trace = ka.read(path)
+    trace = ks.read(path)
     found = lines(of_trace(trace), "power")
     assert set(found) == {f"cuda:{number}" for number in range(8)}
     mine = trace.samples[(trace.samples["metric"] == "gpu_power_instant_w") & (trace.samples["device"] == "cuda:3")]

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.notebook import Shown
 from tests.places import ROOT
@@ -47,7 +47,7 @@ class Cells(HTMLParser):
 
 @pytest.fixture(scope="module")
 def trace():
-    return ka.read(DATA / "pytorch/lenet-train/operators.pt.trace.json.gz")
+    return ks.read(DATA / "pytorch/lenet-train/operators.pt.trace.json.gz")
 
 
 def number(text):
@@ -63,7 +63,7 @@ def test_a_trace_shows_its_tables(trace):
 
 @pytest.mark.parametrize("by", ["operator", "kernel", "layer"])
 def test_a_breakdown_adds_up_as_shown(by, trace):
-    found = ka.breakdown(trace, by)
+    found = ks.breakdown(trace, by)
     page = Cells(found._repr_html_())
     ns = [number(row[1]) for row in page.rows[1:]]
     assert sum(ns[:-1]) == ns[-1] == found.step_ns
@@ -97,7 +97,7 @@ def test_nothing_hostile_gets_out():
     compared["summary"][0]["framework"] = compared["network"]["name"] = HOSTILE[0]
     compared["explanations"] = [explained]
     explained["findings"][0]["title"] = explained["b"]["name"] = HOSTILE[3]
-    for shown in (trace, ka.breakdown(trace, "kernel"), Shown(compared), Shown(explained)):
+    for shown in (trace, ks.breakdown(trace, "kernel"), Shown(compared), Shown(explained)):
         text = shown._repr_html_()
         page = Cells(text)
         assert page.tags <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}

@@ -12,7 +12,7 @@ from perfetto.common.query_result_iterator import QueryResultIterator
 from perfetto.trace_processor.platform import PlatformDelegate
 from perfetto.trace_processor.protos import ProtoFactory
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 
 ROOT = Path(__file__).parents[3]
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -43,7 +43,7 @@ def trace(capture_path):
 
     def read(name):
         if name not in known:
-            known[name] = ka.read(capture_path(name))
+            known[name] = ks.read(capture_path(name))
         return known[name]
 
     return read

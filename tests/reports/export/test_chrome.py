@@ -8,7 +8,7 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.reports.export import chrome
 from kernelscope.reports.export.events import events, origins
@@ -56,7 +56,7 @@ def test_every_event_is_there_to_the_nanosecond(name, trace, tmp_path):
 @pytest.mark.parametrize("name", ["nvprof", "kineto", "rocm"])
 def test_our_reader_of_kineto_reads_it(name, trace, tmp_path):
     source = trace(name)
-    again = ka.read(written(tmp_path / "trace.json.gz", source))
+    again = ks.read(written(tmp_path / "trace.json.gz", source))
     same = {
         "kernels": ("start_ns", "end_ns", "device", "thread", "name", "correlation", "grid", "block", "registers", "kind"),
         "copies": ("start_ns", "end_ns", "device", "thread", "operation", "bytes"),

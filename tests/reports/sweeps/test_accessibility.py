@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.comparisons import sweeps
 from kernelscope.analysis.recordings import imported
 from kernelscope.reports import html as pages
@@ -53,14 +53,14 @@ def axe():
 @pytest.fixture
 def written(tmp_path, result, explained, shi):
     """One page of each kind, of recorded data."""
-    trace = ka.read(CAPTURE)
+    trace = ks.read(CAPTURE)
     parts = interactive_parts.of_capture("pytorch", trace)
     result["explanations"] = [explained]
     result["cells"] = [{**row, "kind": "gemm", "library": "onednn"} for row in result["layers"]]
     pages.write_comparison(result, tmp_path / "comparison.html", parts)
     alone = {**result, "frameworks": ["pytorch"], "explanations": []}
     alone["summary"] = [row for row in result["summary"] if row["framework"] == "pytorch"]
-    tables = [ka.breakdown(trace, by).as_dict() for by in ("layer", "kernel", "idle")]
+    tables = [ks.breakdown(trace, by).as_dict() for by in ("layer", "kernel", "idle")]
     pages.write_run(alone, tables, tmp_path / "run.html", interactive=parts)
     pages.write_explanation(explained, tmp_path / "explanation.html")
     record = imported.write(trace, [CAPTURE], tmp_path / "imported", "2026-11-22", "1")

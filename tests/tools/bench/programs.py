@@ -5,7 +5,7 @@
     python tests/tools/bench/programs.py json FILE            decode its JSON with msgspec, into plain objects
     python tests/tools/bench/programs.py sqlite FILE          let SQLite walk the columns that we need, and hand out nothing
     python tests/tools/bench/programs.py rows FILE            hand out their rows, through Python's sqlite3
-    python tests/tools/bench/programs.py read FILE            read a capture: ka.read(FILE)
+    python tests/tools/bench/programs.py read FILE            read a capture: ks.read(FILE)
     python tests/tools/bench/programs.py again FILE COUNT     read it once; then time reading it and its bytes, COUNT times each
     python tests/tools/bench/programs.py stages FILE          print what each stage of the table by range takes, as JSON, in s
     python tests/tools/bench/programs.py kernels FILE         print how many kernels it has, and the sum of their time, as JSON
@@ -92,9 +92,9 @@ def rows(path: str) -> None:
 
 
 def read(path: str):
-    import kernelscope.analysis as ka
+    import kernelscope as ks
 
-    return ka.read(path)
+    return ks.read(path)
 
 
 def again(path: str, count: str) -> None:

@@ -100,8 +100,8 @@ def counted(path):
 
 def derived(path):
     """Return what kernelscope says of each kernel of a trace, in the order of their start."""
-    from kernelscope.analysis import read
     from kernelscope.analysis.device import occupancy
+    from kernelscope.analysis.recordings.reading import read
 
     keys = ["name", "grid", "block", "registers"]
     trace = read(path)

@@ -11,8 +11,9 @@ import numpy as np
 from outcomes import Check, Findings, NotRun
 from place import Place, Side
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.accounting.breakdowns import BY, breakdown
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 from kernelscope.tracer.outside import collectors
@@ -129,7 +130,7 @@ def sums(found: Findings, folder: Path) -> None:
     expected = counted.groups(file) if file is not None else None
     if file is None or expected is None:
         raise NotRun("the collector's file can be counted by the project's own reader only")
-    whole = ka.read(file)
+    whole = ks.read(file)
     table = whole.kernels[_on_device(whole)]
     grouped = table.groupby(table["name"].astype("string"))["duration_ns"].agg(["count", "sum"])
     got = sorted((int(count), int(total)) for count, total in grouped.itertuples(index=False))
@@ -175,7 +176,7 @@ def rows(found: Findings, folder: Path) -> None:
     for by in BY:
         try:
             table = breakdown(trace, by)
-        except ka.EvidenceError as error:
+        except EvidenceError as error:
             found.measured[f"by {by}"] = str(error)
             continue
         total = int(table.table["time_ns"].sum())

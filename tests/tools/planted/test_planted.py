@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.recordings.run import Run
 
 FOLDER = Path(__file__).parent
 PROGRAM = FOLDER / "programs" / "pytorch_manual_activation.py"

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from tests.places import ROOT
 
@@ -78,7 +78,7 @@ def database(request, tmp_path):
 
 
 def test_tasks(database):
-    trace = ka.read(database)
+    trace = ks.read(database)
     product, collective = (trace.kernels.iloc[row] for row in (0, 1))
     assert (product["name"], product["operator"], product["dtype"]) == ("aclnnMm_MatMul_MatMulV2", "MatMulV2", "f16")
     assert (product["start_ns"], product["duration_ns"], product["device"], product["thread"]) == (T + 1000, 500, "npu:3", 2)
@@ -92,7 +92,7 @@ def test_tasks(database):
 
 
 def test_the_host(database):
-    trace = ka.read(database)
+    trace = ks.read(database)
     product = trace.kernels.iloc[0]
     assert (product["launch_ns"], product["launch_thread"]) == (T + 600, 5)  # where it was put into the queue
     assert trace.ranges["name"].iloc[product["range_id"]] == "region"
@@ -109,7 +109,7 @@ def test_totals_alone_are_refused_with_what_to_name():
     with pytest.raises(
         EvidenceError, match=r"totals of steps .* \(StepTraceTime\).* name ascend_pytorch_profiler_\*\.db, kernel_details"
     ):
-        ka.read(ANALYSIS)
+        ks.read(ANALYSIS)
 
 
 def test_without_tasks_it_is_refused(database):
@@ -117,10 +117,10 @@ def test_without_tasks_it_is_refused(database):
         made.execute("DELETE FROM TASK")
         made.execute("DELETE FROM COMMUNICATION_OP")
     with pytest.raises(EvidenceError, match="holds no NPU task; record with"):
-        ka.read(database)
+        ks.read(database)
 
 
 def test_cut_short_is_one_line(database):
     database.write_bytes(database.read_bytes()[:9000])
     with pytest.raises(EvidenceError, match=r"\.db: .*(cut short|damaged)"):
-        ka.read(database)
+        ks.read(database)

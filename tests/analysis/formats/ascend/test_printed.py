@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from tests.places import ROOT
 
@@ -20,7 +20,7 @@ def test_a_public_table_counted_again():
     lines = list(csv.reader(PATH.read_text().splitlines()))
     width = len(lines[0])
     rows = [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == width]
-    trace = ka.read(PATH)
+    trace = ks.read(PATH)
     assert len(trace.kernels) == len(rows) == 20
     assert trace.diagnostics == {"lines that cannot be read": len(lines) - 1 - len(rows)}
     assert trace.kernels["duration_ns"].sum() == sum(round(Decimal(row["Duration(us)"]) * 1000) for row in rows)
@@ -55,7 +55,7 @@ def test_a_public_table_counted_again():
 def test_columns_of_all_versions(tmp_path, header, row):
     path = tmp_path / "table.csv"
     path.write_text(f"{header}\n{row}\n")
-    kernel = ka.read(path).kernels.iloc[0]
+    kernel = ks.read(path).kernels.iloc[0]
     assert (kernel["name"], kernel["device"], kernel["thread"], kernel["library"]) == ("mm", "npu:1", 46, "cann")
     assert kernel["kind"] == ("gemm" if "MatMulV3" in row else "unknown")
     assert (kernel["start_ns"], kernel["duration_ns"]) == (1695115378713661123, 10500)
@@ -67,7 +67,7 @@ def test_totals_have_no_times(tmp_path):
         "Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)\n"
         "0,Cast,AI_VECTOR_CORE,240,23077.4,1.18,96.155,2708.32,10.561\n0,BatchMatMulV3,AI_CORE,45,19941.5,1,2,3,9\n"
     )
-    trace = ka.read(path)
+    trace = ks.read(path)
     assert list(trace.kernels["count"]) == [240, 45]
     assert list(trace.kernels["duration_ns"]) == [23_077_400, 19_941_500]
     assert trace.kernels["start_ns"].isna().all()
@@ -78,11 +78,11 @@ def test_a_header_alone_is_refused(tmp_path):
     path = tmp_path / "kernel_details.csv"
     path.write_text("Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us)\n1,a,b,AI_CORE,N/A,N/A\n")
     with pytest.raises(EvidenceError, match=r"no row below its header \(line 1\) holds a name and its time; export it again"):
-        ka.read(path)
+        ks.read(path)
 
 
 def test_tables_of_others_are_none(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("Name,Type,Start Time(us),Duration(us)\na,b,1,2\n")
     with pytest.raises(EvidenceError, match="no capture of a known format"):
-        ka.read(path)
+        ks.read(path)

@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from tests.places import ROOT
 
@@ -30,7 +30,7 @@ def raw():
 
 @pytest.fixture(scope="module")
 def trace(raw):
-    return ka.read(CORPUS / NAME)
+    return ks.read(CORPUS / NAME)
 
 
 def tasks_of(raw, process):
@@ -140,7 +140,7 @@ def written(tmp_path, *events):
 
 def test_without_a_queue_the_call_of_the_same_connection_launched_it(tmp_path):
     operator = call("aten::mm", 1, 50, thread=5, process=HOST, cat="cpu_op")
-    trace = ka.read(written(
+    trace = ks.read(written(
         tmp_path, operator, call("AscendCL@aclnnMm", 9, 30, 7), call("Node@launch", 10, 4, 7), call("AscendCL@aclrtFree", 20, 1),
         task("MatMulV3", 100, 5, "AI_CORE", connection=7),
     ))  # fmt: skip
@@ -153,7 +153,7 @@ def test_without_a_queue_the_call_of_the_same_connection_launched_it(tmp_path):
 
 
 def test_types_tell_kernels_copies_and_waits(tmp_path):
-    trace = ka.read(written(
+    trace = ks.read(written(
         tmp_path, task("Cast", 1, 1, "AI_VECTOR_CORE"), task("trans_Cast_5", 2, 1, "AI_CPU"), task("x", 3, 1, "NEW_CORE"),
         task("MEMCPY_ASYNC", 4, 2, "SDMA", operation="host to device", **{"size(B)": 4096}),
             task("MEMCPY_ASYNC", 6, 1, "PCIE_DMA_SQE"),
@@ -170,7 +170,7 @@ def test_types_tell_kernels_copies_and_waits(tmp_path):
 
 
 def test_planes_of_collectives_are_not_counted_again(tmp_path):
-    trace = ka.read(written(
+    trace = ks.read(written(
         tmp_path, *names(HCCL, "Communication", [(0, "Group hccl_world_group Communication"), (1, "Plane 0")]),
         {**task("hcom_allReduce__1_0_1", 10, 20, "", 0, 5, HCCL), "args": {"connection_id": 5}},
         {**task("Notify_Wait", 10, 20, "", 1, process=HCCL), "args": {"notify_id": 4}},
@@ -183,20 +183,20 @@ def test_planes_of_collectives_are_not_counted_again(tmp_path):
 
 
 def test_processes_that_nobody_knows_are_said(tmp_path):
-    trace = ka.read(written(tmp_path, *names(4, "Some Accelerator"), call("work", 3, 9, process=4), task("Add", 1, 1, "AI_CORE")))
+    trace = ks.read(written(tmp_path, *names(4, "Some Accelerator"), call("work", 3, 9, process=4), task("Add", 1, 1, "AI_CORE")))
     assert trace.info["warnings"] == ["events that may be work are not read (1), of processes: Some Accelerator 1"]
 
 
 def test_host_alone_is_refused(tmp_path):
     path = written(tmp_path, call("aten::mm", 1, 5, process=HOST, cat="cpu_op"))
     with pytest.raises(EvidenceError, match=r"trace_view\.json: .*without a single NPU task; record with ProfilerActivity\.NPU"):
-        ka.read(path)
+        ks.read(path)
 
 
 def test_shapes_become_lists(tmp_path):
     arguments = {"Input Dims": "8,16;\r\n;\r\n16", "Input type": "float;\r\nScalar;\r\nfloat"}
     operator = call("aten::mm", 1, 50, process=HOST, cat="cpu_op") | {"args": arguments}
-    trace = ka.read(written(tmp_path, operator, task("Add", 1, 1, "AI_CORE")))
+    trace = ks.read(written(tmp_path, operator, task("Add", 1, 1, "AI_CORE")))
     assert json.loads(trace.operators["shapes"].iloc[0]) == [[8, 16], [], [16]]
     assert json.loads(trace.operators["types"].iloc[0]) == ["float", "Scalar", "float"]
 
@@ -205,4 +205,4 @@ def test_damage_is_one_line(tmp_path):
     path = written(tmp_path, task("Add", 1, 1, "AI_CORE"))
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(EvidenceError, match=r"trace_view\.json: not JSON, or cut short, at byte \d+"):
-        ka.read(path)
+        ks.read(path)

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.attribution.host_lines import OUTSIDE, UNKNOWN
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto import trace as kineto
@@ -87,8 +87,8 @@ def test_each_function_has_its_time_and_that_of_what_it_calls_elsewhere(name, th
     "kineto/AMD-AGI__TraceLens__mi300_resnet_act_checkpoint.json.gz", "kineto/AMD-AGI__TraceLens__b200_eager_trace.json.gz",
 ])  # fmt: skip
 def test_host_time_and_devices_and_idle_time_add_up_to_the_step(name):
-    trace = ka.read(corpus(name))
-    result = ka.breakdown(trace, "line")
+    trace = ks.read(corpus(name))
+    result = ks.breakdown(trace, "line")
     assert result.table["host_ns"].sum() == result.step_ns
     assert (result.table["device_ns"] + result.table["idle_ns"]).sum() == result.table["time_ns"].sum() == result.step_ns
     assert (result.table[["host_ns", "device_ns", "idle_ns"]] >= 0).to_numpy().all()
@@ -102,7 +102,7 @@ def test_host_time_and_devices_and_idle_time_add_up_to_the_step(name):
 
 def test_ascends_traces_have_functions_too():
     path = corpus(ASCEND)
-    trace = ka.read(path)
+    trace = ks.read(path)
     assert trace.info["source"]["format"] == "ascend-trace"
     assert set(trace.host_lines["file"]) > {"main.py"}
     assert "python_function" not in trace.info["not_read"]
@@ -129,7 +129,7 @@ def function(name, start, duration, tid=1, **arguments):
 def read(tmp_path, *events):
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": list(events)}))
-    return ka.read(path)
+    return ks.read(path)
 
 
 def pieces(trace):
@@ -168,7 +168,7 @@ def test_the_innermost_function_of_the_program_owns_an_instant(tmp_path):
 
 
 def test_device_work_is_that_of_the_function_that_launched_it(tmp_path):
-    table = ka.breakdown(read(tmp_path, *STEP), "line").table.set_index("function")
+    table = ks.breakdown(read(tmp_path, *STEP), "line").table.set_index("function")
     assert table["host_ns"].to_dict() == {"train_step": 40_000, "<module>": 40_000, "forward": 20_000}
     assert table["device_ns"].to_dict() == {"forward": 30_000, "train_step": 0, "<module>": 0}
     # the kernel runs from 30 to 60
@@ -237,7 +237,7 @@ def test_a_pipeline_of_a_library_is_told_by_what_takes_long_in_it():
     with gzip.open(path, "rt") as file:
         events = json.load(file, parse_float=Decimal)["traceEvents"]
     functions = [one for one in events if one.get("cat") == "python_function"]
-    lines = ka.read(path).host_lines
+    lines = ks.read(path).host_lines
     for name in (
         "transformers/image_transforms.py(390): normalize",
         "transformers/pipelines/video_classification.py(174): read_video_pyav",
@@ -279,7 +279,7 @@ def test_without_a_function_that_has_a_file_there_are_no_lines(tmp_path, functio
     unread = sum("Python module id" not in one["args"] for one in functions)
     assert trace.info.get("not_read", {}).get("python_function", 0) == unread
     with pytest.raises(EvidenceError, match=r"no host lines in this capture: .*with_stack=True"):
-        ka.breakdown(trace, "line")
+        ks.breakdown(trace, "line")
 
 
 def test_wild_names_are_survived(tmp_path):

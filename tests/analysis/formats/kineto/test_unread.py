@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto import trace as kineto
 from tests.places import ROOT
@@ -47,7 +47,7 @@ def test_ascends_traces_are_read_by_another_format():
         EvidenceError, match=r"trace_view\.json of Huawei's Ascend profiler .* 533 NPU tasks.*--format ascend-trace"
     ):
         kineto.read(path)
-    assert ka.read(path).info["source"]["format"] == "ascend-trace"
+    assert ks.read(path).info["source"]["format"] == "ascend-trace"
 
 
 @pytest.mark.parametrize(

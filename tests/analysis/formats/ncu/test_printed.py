@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-import kernelscope.analysis as ka
+import kernelscope as ks
 from kernelscope.analysis.device import counters, occupancy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import captures
@@ -38,7 +38,7 @@ def test_a_public_table_counted_again():
     lines = list(csv.reader(DETAILS.read_text(errors="replace").splitlines()))
     place = {name: number for number, name in enumerate(lines[0])}
     metrics = [line for line in lines[1:] if line[place["Metric Name"]]]
-    trace = ka.read(DETAILS)
+    trace = ks.read(DETAILS)
     times = {line[0]: line for line in metrics if line[place["Metric Name"]] == "Duration"}
     powers = {"us": 1e3, "ms": 1e6}
     expected = [round(float(line[place["Metric Value"]]) * powers[line[place["Metric Unit"]]]) for line in times.values()]
@@ -56,7 +56,7 @@ def test_a_public_table_counted_again():
 def test_our_theoretical_occupancy_is_theirs():
     if not DETAILS.exists():
         pytest.skip("needs ../shared/corpus")
-    trace = ka.read(DETAILS)
+    trace = ks.read(DETAILS)
     theirs = trace.metrics[(trace.metrics["metric"] == "Theoretical Occupancy").to_numpy()].set_index("kernel")["value"]
     ours = occupancy.table(trace).set_index("kernel")["occupancy"]
     assert [round(100 * ours[name], 2) for name in trace.kernels["name"]] == list(theirs)
@@ -68,7 +68,7 @@ def test_our_theoretical_occupancy_is_theirs():
 def test_the_raw_page(tmp_path, before, after):
     path = tmp_path / "ncu.csv"
     path.write_text(before + RAW + after)
-    trace = ka.read(path)
+    trace = ks.read(path)
     assert trace.info["source"]["format"] == "ncu-csv"
     assert list(trace.kernels["duration_ns"]) == [1_024_500, 1_024_500, 3000]
     assert list(trace.kernels["registers"]) == [32, 32, 16]
@@ -84,7 +84,7 @@ def test_the_raw_page(tmp_path, before, after):
 def test_counters_by_kernel(tmp_path):
     path = tmp_path / "ncu.csv"
     path.write_text(RAW)
-    rows = counters.table(ka.read(path)).set_index("kernel")
+    rows = counters.table(ks.read(path)).set_index("kernel")
     gemm = rows.loc["gemm(float *, int)"]
     assert (gemm["count"], gemm["achieved_occupancy"], gemm["tensor_pipe"], gemm["dram_bytes"]) == (2, 0.5, 0.6, 2_000_000)
     assert rows["sm_throughput"].isna()["add<int>(T1 *)"]
@@ -98,7 +98,7 @@ def test_summaries_stand_for_several_launches(tmp_path):
         '"Section Name","Metric Name","Metric Unit","Metric Minimum","Metric Maximum","Metric Average"\n'
         '"9","a","h","k","(32, 1, 1)","(1, 1, 1)","0","8.0","4","SOL","Duration","us","1","3","2.5"\n'
     )
-    kernel = ka.read(path).kernels.iloc[0]
+    kernel = ks.read(path).kernels.iloc[0]
     assert (kernel["count"], kernel["duration_ns"]) == (4, 10_000)
 
 
@@ -108,10 +108,10 @@ def test_without_durations_it_is_refused(tmp_path):
         HEAD + '"Section Name","Metric Name","Metric Unit","Metric Value"\n' + KERNEL.format(0, "k") + '"a","b","c","1"\n'
     )
     with pytest.raises(EvidenceError, match=r"ncu\.csv: 1 launches and no duration of any; record with"):
-        ka.read(path)
+        ks.read(path)
     path.write_text(RAW.splitlines()[0] + "\n")
     with pytest.raises(EvidenceError, match="a header and no launch below it"):
-        ka.read(path)
+        ks.read(path)
 
 
 def test_metrics_go_to_a_timelines_kernels_by_name_grid_block_and_turn(tmp_path):
@@ -157,13 +157,13 @@ def test_a_report_without_ncu_says_what_is_needed(report):
     with pytest.raises(
         EvidenceError, match=r"needs ncu .* KERNELSCOPE_NCU, or print it .* ncu --import a\.ncu-rep --csv --page raw"
     ):
-        ka.read(report)
+        ks.read(report)
 
 
 def test_an_installed_ncu_prints_the_report(report, tmp_path, monkeypatch):
     (tmp_path / "table").write_text(RAW)
     stand_in(tmp_path, monkeypatch, f"[ \"$1 $3 $4 $5\" = '--import --csv --page raw' ] && /bin/cat {tmp_path}/table")
-    trace = ka.read(report)
+    trace = ks.read(report)
     assert trace.info["source"] == {"format": "ncu-report", "tool": "Nsight Compute", "version": "2024.1.1.0"}
     assert len(trace.kernels) == 3
 
@@ -175,7 +175,7 @@ def test_an_older_ncu_lacks_an_option(report, tmp_path, monkeypatch):
         monkeypatch,
         f"case \"$*\" in *print-units*) echo 'unrecognised option'; exit 1;; esac; /bin/cat {tmp_path}/table",
     )
-    assert len(ka.read(report).kernels) == 3
+    assert len(ks.read(report).kernels) == 3
 
 
 def test_an_ncu_that_fails_is_named(report, tmp_path, monkeypatch):
@@ -183,7 +183,7 @@ def test_an_ncu_that_fails_is_named(report, tmp_path, monkeypatch):
     with pytest.raises(
         EvidenceError, match=r"a\.ncu-rep: ncu 2024\.1\.1\.0 \(.*\) did not read it: ==ERROR== Failed to load report"
     ):
-        ka.read(report)
+        ks.read(report)
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -192,4 +192,4 @@ def test_public_reports_are_known(name, report):
     if not path.exists():
         pytest.skip("needs ../shared/corpus")
     with pytest.raises(EvidenceError, match="a report of Nsight Compute needs ncu"):
-        ka.read(path)
+        ks.read(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kernelscope as ks
-from kernelscope.analysis import Run
+from kernelscope.analysis.recordings.run import Run
 
 CHILDREN = Path(__file__).parent / "children"
 FORWARD = {("in", "forward"), ("tanh", "forward"), ("out", "forward")}
