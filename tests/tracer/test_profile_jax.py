@@ -80,6 +80,7 @@ def test_a_training_script(python: str, tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     assert run.complete
     assert (run.framework, run.record["options"]["mode"]) == ("jax", "train")
+    assert (run.record["options"]["batch"], run.record["batch_source"]) == (128, "the first axis of the function's input")
     trace = run.trace()
     found = breakdown(trace, "layer")
     assert found.coverage >= 0.85

@@ -18,13 +18,17 @@ class Samples(object):
         self._torch = torch
         self._counted: Optional[int] = 0  # since a step ended
         self._model: Optional[Callable[[], Any]] = None  # a weak reference to what was called since
+        self._known: Optional[Callable[[], Any]] = None  # the same to that of which the next is known
+        self._elsewhere = False  # whether a layer of it takes the batch in another axis than the first
 
     def called(self, model: Any, given: Iterable[Any], output: Any) -> None:
         """Count what a model was called with."""
         first = next((one for one in given if isinstance(one, self._torch.Tensor)), None)
         another = self._model is not None and self._model() is not model
         self._model = weakref.ref(model)
-        if another or first is None or first.dim() < 2 or _batch_elsewhere(model) or not self._has(output, first.shape[0]):
+        if self._known is None or self._known() is not model:
+            self._known, self._elsewhere = self._model, _batch_elsewhere(model)
+        if another or first is None or first.dim() < 2 or self._elsewhere or not self._has(output, first.shape[0]):
             self._counted = None
         elif self._counted is not None:
             self._counted += int(first.shape[0])
