@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import gc
 import importlib
 import keyword
@@ -19,6 +21,7 @@ from kernelscope.tracer.outside.errors import KernelscopeError
 from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.version import VERSION
 
+_FULL = "no space left on the device; free some, or write to another one, and try again"
 # In the order in which help lists them. The module of a command has configure(parser) and run(arguments); it is imported when the
 # command is chosen, so that --help and --version wait for none.
 GROUPS = {
@@ -157,10 +160,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _exit_status(error)
         if not status:
             raise
-        print(f"kernelscope: error: {printable(archives.named(str(error)), None)}", file=sys.stderr)
+        told = archives.named(_said(error, getattr(parsed, "output", None)))
+        with contextlib.suppress(OSError):  # where it is stderr that cannot be written, the exit status says it
+            print(f"kernelscope: error: {printable(told, None)}", file=sys.stderr)
         if isinstance(error, OSError):
             outlets.abandon()
         return status
+
+
+def _said(error: Exception, output: str | None) -> str:
+    """Return an error in words; one of the system with the place and what to do. output: where the command writes to."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    reason = _FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or os.strerror(error.errno)
+    place = error.filename or (output if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else None)
+    return f"{place}: {reason}" if place else reason
 
 
 def _exit_status(error: Exception) -> int:

@@ -33,7 +33,9 @@ def test_a_full_disk_behind_stdout_is_one_line():
     with open("/dev/full", "w") as full:
         done = subprocess.run([KERNELSCOPE, "breakdown", CAPTURE], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
     assert done.returncode == 3
-    assert done.stderr.decode().splitlines() == ["kernelscope: error: [Errno 28] No space left on device"]
+    assert done.stderr.decode().splitlines() == [
+        "kernelscope: error: no space left on the device; free some, or write to another one, and try again"
+    ]
 
 
 @pytest.mark.parametrize("words", [["breakdown", CAPTURE], ["report", CAPTURE, "-o", "page.html"]])
