@@ -42,6 +42,8 @@ def answer(result: Result) -> str:
     ]
     advice = result["advice"]
     saved = f" What to do first can save {_saving(advice[0])}." if advice else _nothing(result)
+    if content.unreliable(result):  # which is said instead
+        saved = ""
     if result.get("unrecorded"):
         return f"The recording covers {_long(step_ns)} and says nothing of what computes: {result['unrecorded']}."
     recorded_ns = result.get("recorded_ns")

@@ -139,9 +139,15 @@ def busy(result: Mapping[str, Any], turns: bool = False) -> str:
     if not known:
         return ""
     said = f" Other processes kept {known['others']:.1f} of {known['cores']:.0f} cores busy"
-    if not turns and known["others"] > _MUCH * known["cores"]:
+    if not turns and unreliable(result):
         return f"{said}: neither the times nor what to do is to be relied on; record it again on an idle machine."
     return f"{said}: on an idle machine it may differ."
+
+
+def unreliable(result: Mapping[str, Any]) -> bool:
+    """Return whether other processes kept so many cores busy that neither times nor advice are to be relied on."""
+    known = result.get("busy")
+    return bool(known) and known["others"] > _MUCH * known["cores"]
 
 
 def batch(result: Mapping[str, Any]) -> str | None:

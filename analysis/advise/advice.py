@@ -41,6 +41,7 @@ _ENOUGH = 4  # steps: of fewer, none may be as warm ones are
 _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
+_OF_ALL = ("mixed precision", "tensor cores", "threads")  # make whatever computes faster: what else can be done stands beside
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
 
@@ -138,7 +139,10 @@ def _busy(subject: Subject) -> dict[str, float] | None:
 
 def _longest(subject: Subject) -> dict[str, Any] | None:
     """Return the kernel that takes most of the step, or on the host the kind of kernels; None where none takes much."""
-    first = _largest(subject.kernels(), "kind" if subject.on_host else "name", 1)
+    kernels = subject.kernels()
+    if subject.on_host:  # what prepares input is a part of its own
+        kernels = kernels[(kernels["phase"] != "data").fillna(True).to_numpy(bool)]
+    first = _largest(kernels, "kind" if subject.on_host else "name", 1)
     if not first or first[0]["time_ns"] < _LONG * subject.step_ns:
         return None
     return {"name": first[0]["name"], "ns": first[0]["time_ns"]}
@@ -223,7 +227,7 @@ def _kept(subject: Subject) -> list[Advice]:
         same = [
             words.time_of(subject.rows[subject.rows.index.isin(one.rows & other.rows)]) > _SAME * mine
             for other in kept
-            if other.topic not in ("mixed precision", "tensor cores")
+            if other.topic not in _OF_ALL
         ]
         if not mine or not any(same):
             kept.append(one)

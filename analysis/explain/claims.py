@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ WHOLE = 0.01  # of the wall difference: what is closer to it explains all of it
 LEAST_REST = 0.3  # of the step of either side: a smaller rest does not tell how all else moves
 LEADING = ("different devices",)  # said first, whatever their size: all else depends on them
 _PLAUSIBLE = 2  # precedence of what is left over (see Suspicion)
+_BY_COUNT = ("more work", "more parameters")  # causes that are counted, not timed: named where noise hides how much each costs
 LISTED_ROWS = 40  # of a finding, the largest first: the others are in the account
 
 
@@ -40,7 +41,7 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
 
     Served first are recorded differences that decide rows by themselves (precedence), then larger claims. A row gives at most
     its own difference, in its own sign, over all findings. What is smaller than SMALLEST_SHARE of the wall difference, or has
-    an interval with zero in it, is no finding and takes nothing.
+    an interval with zero in it, is no finding and takes nothing. Where that leaves none, causes that are counted are named.
     """
     account = case.account
     left = {str(row): int(delta) for row, delta in account.rows["delta_ns"].items()}
@@ -55,9 +56,26 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
             for row, amount in granted.items():
                 left[row] -= amount
     sign = 1 if account.wall.delta_ns >= 0 else -1
+    if not findings:
+        findings = _counted(suspicions, left, account)
     if account.floor and case.a.framework == case.b.framework:
         findings = _within(findings, account, sign)
     return sorted(findings, key=lambda result: (result.suspicion.cause not in LEADING, -sign * result.explains_ns))
+
+
+def _counted(suspicions: list[Suspicion], left: dict[str, int], account: Account) -> list[Finding]:
+    """Return findings of differences in what was executed: that they are there is sure, how much each costs is not."""
+    least = max(1.0, SMALLEST_SHARE * abs(account.wall.delta_ns))
+    findings = []
+    for suspicion in suspicions:
+        granted = _granted(suspicion, left)
+        explains = sum(granted.values())
+        if suspicion.cause not in _BY_COUNT or abs(explains) < least or explains * account.wall.delta_ns <= 0:
+            continue
+        findings.append(Finding(replace(suspicion, confidence="medium"), granted, _interval(account, granted)))
+        for row, amount in granted.items():
+            left[row] -= amount
+    return findings
 
 
 def _within(findings: list[Finding], account: Account, sign: int) -> list[Finding]:

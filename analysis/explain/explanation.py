@@ -21,6 +21,7 @@ __all__ = ["Side", "explain"]
 
 SCHEMA = "kernelscope/explain/1"
 MOST_UNMATCHED = 0.2  # of the layers' time of either side: with more in layers without a counterpart nothing is said as surely
+_HOW = "rerun"  # an option that says how passes came about, and nothing of what ran
 _LOWER = {"high": "medium", "medium": "low", "low": "low"}
 
 
@@ -80,7 +81,7 @@ def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
     for part in ("options", "variables"):
         left, right = (side.facts.get(part) or {} for side in (a, b))
         for name in dict.fromkeys([*left, *right]):
-            if left.get(name) != right.get(name) and not (name == "network" and sides.are_scripts(a, b)):
+            if left.get(name) != right.get(name) and name != _HOW and not (name == "network" and sides.are_scripts(a, b)):
                 result[name] = (left.get(name), right.get(name))
     return result
 

@@ -165,7 +165,7 @@ def test_a_script_with_too_few_steps_for_all_passes_is_run_again(tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"], "the first recording, which has less, is not kept"
 
 
-@pytest.mark.parametrize(("steps", "found"), [(2, [1, 1, 1, 1]), (5, [2, 1, 1, 1])])
+@pytest.mark.parametrize(("steps", "found"), [(2, [1, 1, 1, 1]), (3, [2, 1, 1, 1]), (5, [4, 2, 2, 2])])
 def test_a_script_of_very_few_steps_has_an_answer(tmp_path: Path, steps: int, found: list[int]) -> None:
     folder = tmp_path / "run"
     done = profiled(folder, sys.executable, str(TOY), str(steps), options=())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
-from kernelscope.tracer.inside.launching.launch import KILLED, launch
+from kernelscope.tracer.inside.launching.launch import launch
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.outside import conditions, process_noise
@@ -54,11 +54,10 @@ def profile(
     line. once: do not run it again.
     """
     outcome = _recorded(command, options, folder, label, asked)
-    if once or options.rerun or options.window or outcome.status >= KILLED:
+    if once or options.rerun or options.window or outcome.status:  # a failing command is not made to fail again
         return outcome
     if outcome.short >= 2:
-        how = f" with exit status {outcome.status}" if outcome.status else ""
-        why = f"it ended{how} before all passes had their steps (missing: {', '.join(outcome.missing)})"
+        why = f"it ended before all passes had their steps (missing: {', '.join(outcome.missing)})"
         runs = f"{len(options.passes)} times more, once for each pass"
         options.rerun, options.few = True, outcome.short
     elif outcome.evaluates and options.mode == "auto":

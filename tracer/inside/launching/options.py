@@ -72,7 +72,7 @@ class ProfileOptions(object):
         counts = {name: self.steps if name == "clean" else half for name in PASSES}
         if self.window is not None and not self.rerun:
             counts = _shared(self.window[1] - self.window[0])
-        skipped = 0 if self.window is not None else self._spared(SKIPPED, self._rerun_warmup())
+        skipped = 0 if self.window is not None else self._spared(SKIPPED, max(1, self._rerun_warmup()))
         entries = [
             {
                 "pass": name,
@@ -93,7 +93,7 @@ class ProfileOptions(object):
         return {"steps": self._rerun_warmup() if self.rerun else self.warmup, "settle": settle}
 
     def _rerun_warmup(self) -> int:
-        return self._spared(RERUN_WARMUP, 0)
+        return RERUN_WARMUP if self.few is None else min(RERUN_WARMUP, self.few // 3)  # a pass's own first step is no other's
 
     def _spared(self, steps: int, before: int) -> int:
         """Return how many of so many steps need not count, that one is left after them and those before."""

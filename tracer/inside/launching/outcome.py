@@ -12,6 +12,7 @@ from kernelscope.tracer.inside.profiling import parts
 SPEC_FILE = "profile.json"
 
 NOTHING_RECORDED = 4  # exit status where the command's own is 0
+_WINDOW = 6  # steps that a script must have for --steps A:B, which takes four and begins with the second
 
 
 class Outcome(object):
@@ -186,12 +187,7 @@ class Result(object):
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]
         elif steps is not None:
             self.short = steps
-            text = (
-                "not recorded, the script ended with its first step, and measuring begins after one; let it make two or more"
-                if steps < 2
-                else "not all recorded, the script ended after %d steps; choose a window with --steps A:B, "
-                "or run it once for each pass with --passes rerun" % steps
-            )
+            text = self._ended_after(steps)
         elif "worker" in kinds and not os.path.exists(self._path("owner")):
             text = (
                 "%s stepped in workers that multiprocessing started, which are not recorded; "
@@ -209,6 +205,17 @@ class Result(object):
             known = sorted(place.partition(".")[0] for place in SCRIPTS.values())
             text = "no framework was imported; known are " + ", ".join(known)
         self.problems.append("%s: %s" % (", ".join(missing), text))
+
+
+    def _ended_after(self, steps: int) -> str:
+        """Return that the script had too few steps for all passes, and what to do."""
+        if self.status:
+            how = "not all recorded, the command failed with exit status %d after %d steps"
+            return how % (self.status, steps) + "; once it is mended, or as it is with --passes rerun, which runs it for each pass"
+        if steps < 2:
+            return "not recorded, the script ended with its first step, and measuring begins after one; let it make two or more"
+        how = "not all recorded, the script ended after %d steps; --passes rerun runs it once for each pass" % steps
+        return how if steps < _WINDOW else how + ", --steps A:B records a window of them"
 
 
 def _json(path: str) -> Any:
