@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.comparisons import gate
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import whole
 from kernelscope.analysis.recordings import archives
 from kernelscope.cli import sharing
@@ -55,6 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     if paths[0].resolve() == paths[1].resolve():
         raise UsageError(f"{arguments.new}: is the recording that it is to be set against; name two different ones")
     result = sharing.shareable(explained(paths, None, arguments.force), arguments.full_paths)
+    other = [said for said in result.get("differs") or [] if said.startswith("batch")]
+    if other and not arguments.force:  # `explain` says of scripts what another batch costs; here times of a step decide
+        raise EvidenceError(f"{paths[0]} and {paths[1]} did different work ({other[0]}); --force judges them all the same")
     verdict = gate.judge(result, arguments.max_regression).as_dict()
     _print(verdict, result, arguments.format)
     for target, write in ((arguments.markdown, words.markdown), (arguments.junit, words.junit)):

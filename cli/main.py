@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outlets.prepare()
         if "_ARGCOMPLETE" in os.environ:
             _complete()
-    given = _asked(list(sys.argv[1:] if arguments is None else arguments))
+    given = _asked(list(sys.argv[1:] if arguments is None else arguments)) or ["--help"]
     parsed, unknown = parser(*given[:1]).parse_known_args(given)
     if unknown:  # the command's own parser knows its options, and which help says more
         parsed.refuse(unknown)

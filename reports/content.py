@@ -147,7 +147,7 @@ def busy(result: Mapping[str, Any], turns: bool = False) -> str:
 def unreliable(result: Mapping[str, Any]) -> bool:
     """Return whether other processes kept so many cores busy that neither times nor advice are to be relied on."""
     known = result.get("busy")
-    return bool(known) and known["others"] > _MUCH * known["cores"]
+    return bool(known["others"] > _MUCH * known["cores"]) if known else False
 
 
 def batch(result: Mapping[str, Any]) -> str | None:
@@ -172,7 +172,12 @@ def _count(number: int | None, noun: str) -> str | None:
 
 
 def headline(result: Result) -> str:
-    """Return the answer in one sentence, about all sides."""
+    """Return the answer in one sentence, about all sides, and another where other processes were in the way."""
+    beside = busy(result)
+    return f"{_speeds(result)}.{beside}" if beside else _speeds(result)
+
+
+def _speeds(result: Result) -> str:
     rows = by_speed(result)
     best = rows[0]
     step = f"{units.duration(best['step_median_ns'])} per step"

@@ -28,6 +28,7 @@ from kernelscope.analysis.advise.rules import rules
 from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
+from kernelscope.analysis.recordings import core_use
 from kernelscope.analysis.trace import intervals
 
 SCHEMA = "kernelscope/advise/1"
@@ -40,7 +41,6 @@ _COST = 0.1  # of the clean step: recording that cost more is told
 _ENOUGH = 4  # steps: of fewer, none may be as warm ones are
 _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
-OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
 _OF_ALL = ("mixed precision", "tensor cores", "threads")  # make whatever computes faster: what else can be done stands beside
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
@@ -109,7 +109,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "devices": int(subject.trace.kernels["device"].nunique()),
         "other_devices": _other_devices(subject),
         "calls": _calls(subject) if subject.recorded_ns else [],
-        "busy": _busy(subject),
+        "busy": core_use.others(subject.foreign_cores, subject.cores),
         "parts": parts(subject),
         "timeline": subject.timeline,
         "longest": _longest(subject),
@@ -128,13 +128,6 @@ def _few(subject: Subject) -> int | None:
     """Return how many steps a run measured, where these are so few that the first, slow ones are among them; else None."""
     count = subject.facts.get("clean_steps")
     return count if count and count < _ENOUGH and subject.per == STEPS else None
-
-
-def _busy(subject: Subject) -> dict[str, float] | None:
-    """Return how many cores other processes kept busy; None where that is not known, or too little to tell in a step."""
-    if subject.foreign_cores is None or not subject.cores or subject.foreign_cores < OTHERS:
-        return None
-    return {"cores": subject.cores, "others": round(subject.foreign_cores, 2)}
 
 
 def _longest(subject: Subject) -> dict[str, Any] | None:
@@ -284,7 +277,8 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
             f"the parts add up to the step without it, {words.ms(subject.step_ns)}"
         )
     notes += _left_out(subject)
-    threads, cores, busy = subject.setting("threads"), subject.cores, _busy(subject)
+    threads, cores = subject.setting("threads"), subject.cores
+    busy = core_use.others(subject.foreign_cores, cores)
     if subject.on_host and busy and threads and cores and threads < cores and "threads" not in [one.topic for one in kept]:
         notes.append(
             f"operators use {threads} of {cores} cores, and other processes kept {busy['others']:.2g} busy: what more threads "

@@ -15,12 +15,13 @@ from kernelscope.analysis.accounting.statistics import interval_of_median, mean_
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import again, sides
 from kernelscope.analysis.explain.explanation import explain
+from kernelscope.analysis.recordings import core_use
 from kernelscope.analysis.recordings.run import PassData, Run
 from kernelscope.analysis.trace import KINDS, PHASES, PROFILE, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/compare/1"
-RESULTS = 6  # raise it when the same recordings are said something else of: what was kept is then made again
+RESULTS = 7  # raise it when the same recordings are said something else of: what was kept is then made again
 INSTRUMENTATION = "(profiling overhead)"
 KERNELS_SHOWN = 25
 _OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a cell has none
@@ -50,6 +51,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "conditions": first["conditions"],
         "recorder": first.get("recorder"),
         "machine": first["machine"],
+        "busy": _busy(runs),
         "command": first["command"],
         "kernelscope": first["kernelscope"],
         "created": first["created"],
@@ -89,6 +91,13 @@ def explanations(runs: list[Run], step_ns: list[int]) -> list[dict[str, Any]]:
     order = sorted(range(len(runs)), key=lambda number: step_ns[number])
     explained = {number: sides.of_run(runs[number]) for number in order} if len(runs) > 1 else {}
     return [explain(explained[order[0]], explained[number]) for number in reversed(order[1:])]
+
+
+def _busy(runs: list[Run]) -> dict[str, float] | None:
+    """Return how many cores other processes kept busy beside the runs, on average; None where that is not known, or little."""
+    known = [cores for cores in map(core_use.foreign_of_run, runs) if cores is not None]
+    cores = (runs[0].record["machine"] or {}).get("allowed_threads")
+    return core_use.others(sum(known) / len(known) if known else None, cores)
 
 
 def _same_work(runs: list[Run]) -> None:

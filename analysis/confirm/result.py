@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
 
-from kernelscope.analysis.advise.advice import OTHERS
 from kernelscope.analysis.confirm import verdicts
 from kernelscope.analysis.confirm.candidates import Candidate, Finding
 from kernelscope.analysis.confirm.runs import Run
 from kernelscope.analysis.confirm.verdicts import CONFIRMED, FAILED, NOT_MET, PARTLY, Seen
+from kernelscope.analysis.recordings import core_use
 
 SCHEMA = "kernelscope/confirm/1"
 UNCHANGED = "unchanged"
@@ -129,7 +129,7 @@ def busy(runs: Runs) -> dict[str, float] | None:
     """Return how many cores other processes kept busy while trials ran, and of how many; None for few, or where not known."""
     known = [run for mine in runs.values() for run in mine if run.foreign_cores is not None and run.cores]
     others = median(run.foreign_cores or 0.0 for run in known) if known else 0.0
-    return None if others < OTHERS else {"cores": float(known[0].cores or 0), "others": round(others, 2)}
+    return core_use.others(others, known[0].cores)
 
 
 def helps(before: Sequence[Run], after: Sequence[Run]) -> bool:

@@ -11,6 +11,7 @@ from kernelscope.analysis.recordings.run import PassData, Run
 
 COLUMNS = ("core", "start_ns", "end_ns", "busy")
 FOREIGN_CORES = 0.25  # cores' worth of others' work from which on it counts: sampling costs a few percent of one
+OTHERS = 0.5  # cores that other processes keep busy: steps then wait for a core now and then
 _LEAST_SAMPLES = 10  # of each core: fewer say little of a mean
 
 
@@ -50,6 +51,13 @@ def foreign_of_run(run: Run) -> float | None:
     ]
     wall = sum(lasted for _, lasted in noted)
     return sum(cores * lasted for cores, lasted in noted) / wall if wall > 0 else None
+
+
+def others(foreign_cores: float | None, cores: float | None) -> dict[str, float] | None:
+    """Return {"cores", "others"} for sentences; None where it is not known, or too little to tell in a step."""
+    if foreign_cores is None or not cores or foreign_cores < OTHERS:
+        return None
+    return {"cores": cores, "others": round(foreign_cores, 2)}
 
 
 def timeline(run: Run, repeat: int = 0) -> pd.DataFrame:

@@ -33,6 +33,9 @@ def runnable(command: Sequence[str], module: Sequence[str] | None = None) -> lis
     if module:
         return [_python(), "-m", *module]
     if not command or not command[0].endswith(".py"):
+        script = next((word for word in command[1:] if not word.startswith("-")), "")
+        if Path((command or [""])[0]).name.startswith("python") and script.endswith(".py") and not Path(script).is_file():
+            raise UsageError(f"{script}: no such script")
         return list(command)
     if not Path(command[0]).is_file():
         raise UsageError(f"{command[0]}: no such script")

@@ -165,7 +165,6 @@ def dispatch(subject: Subject) -> list[Advice]:
             words.text(subject, {**_REMEDIES, **_ON_HOST}),
             words.text(subject, _LINKS),
             words.ids(rows),
-            modelled=True,
         )
     ]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.attribution.frameworks import Context, Evidence, collected
+from kernelscope.analysis.attribution.frameworks import Context, Evidence, collected, pytorch_compiled
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.formats.kineto import tables as kineto
@@ -48,6 +48,8 @@ def read(folder: Path, context: Context) -> Evidence:
     holding = np.concatenate([primitives["index"].to_numpy(), calls["index"].to_numpy()])
     own = autograd.computing_operators(operators, holding[holding >= 0])
     tables = [_primitive_kernels(primitives, operators), _call_kernels(calls, operators), own]
+    if context.device == "cpu":
+        tables.append(pytorch_compiled.kernels(scan, operators, context))
     kernels = pd.concat([conform("kernels", table) for table in tables], ignore_index=True).sort_values("start_ns")
     _name_optimizer(kernels)
     diagnostics["kernels_without_operator"] = int((kernels["operator"].isna()).sum())

@@ -204,14 +204,15 @@ class Result(object):
         else:
             known = sorted(place.partition(".")[0] for place in SCRIPTS.values())
             text = "no framework was imported; known are " + ", ".join(known)
+            if self.status:
+                text = "the command ended with exit status %d before it imported a framework" % self.status
         self.problems.append("%s: %s" % (", ".join(missing), text))
-
 
     def _ended_after(self, steps: int) -> str:
         """Return that the script had too few steps for all passes, and what to do."""
         if self.status:
-            how = "not all recorded, the command failed with exit status %d after %d steps"
-            return how % (self.status, steps) + "; once it is mended, or as it is with --passes rerun, which runs it for each pass"
+            failed = "not all recorded, the command failed with exit status %d after %d steps" % (self.status, steps)
+            return failed + "; mend it first, or let --passes rerun run it once for each pass as it is"
         if steps < 2:
             return "not recorded, the script ended with its first step, and measuring begins after one; let it make two or more"
         how = "not all recorded, the script ended after %d steps; --passes rerun runs it once for each pass" % steps
