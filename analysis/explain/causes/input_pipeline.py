@@ -19,8 +19,8 @@ _MUCH = 0.5  # of the difference of the steps, that preparing batches must take 
 MOST_NAMED = 3  # operators of the input pipeline that a sentence lists
 _CALLS_PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow
 IN_PYTHON = (
-    "replace tf.numpy_function and tf.py_function by TensorFlow's own operators, which all threads run at once; or prepare the "
-    "data once, ahead of training"
+    "replace what runs in Python (from_generator, tf.numpy_function, tf.py_function) by TensorFlow's own operators, which all "
+    "threads run at once; or prepare the data once, ahead of training"
 )
 
 _TF_DATA = "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache() and prefetch(tf.data.AUTOTUNE)"
