@@ -128,8 +128,7 @@ def worth_keeping(rows: Sequence[Mapping[str, Any]], busy: Mapping[str, float] |
 def busy(runs: Runs) -> dict[str, float] | None:
     """Return how many cores other processes kept busy while trials ran, and of how many; None for few, or where not known."""
     known = [run for mine in runs.values() for run in mine if run.foreign_cores is not None and run.cores]
-    others = median(run.foreign_cores or 0.0 for run in known) if known else 0.0
-    return core_use.others(others, known[0].cores)
+    return core_use.others(median(run.foreign_cores or 0.0 for run in known), known[0].cores) if known else None
 
 
 def helps(before: Sequence[Run], after: Sequence[Run]) -> bool:

@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kernelscope.analysis.attribution.frameworks import pytorch_compiled
@@ -58,6 +59,8 @@ def test_generated_kernels_are_what_compiled_graphs_take_between_operators(tmp_p
     assert set(mine["kind"]) == {"fused"}
     pieces = own_pieces(folder / "kernels" / "1" / "operators.pt.trace.json.gz")
     assert len(pieces) == 2, "a graph forward, and one backward"
-    long = sum(piece for graph in pieces.values() for piece in graph if piece >= pytorch_compiled.LEAST_NS / 1e3)
-    assert 0 < mine["duration_ns"].sum() / 1e3 <= long * 1.001, "of measured steps; the profiler sees those before them, too"
-    assert mine["duration_ns"].sum() / 1e3 > 0.5 * long
+    recorded = sorted(piece * 1e3 for graph in pieces.values() for piece in graph)
+    found = mine["duration_ns"].to_numpy(float)
+    near = np.abs(found[:, None] - np.array(recorded)[None, :]).min(axis=1)
+    assert len(found) >= 2 * 5, "at least one piece forward and one backward in each of the five steps"
+    assert near.max() <= 2, "each is a piece that the profiler recorded, to the rounding of its two ends"
