@@ -72,7 +72,8 @@ def _counted(suspicions: list[Suspicion], left: dict[str, int], account: Account
         explains = sum(granted.values())
         if suspicion.cause not in _BY_COUNT or abs(explains) < least or explains * account.wall.delta_ns <= 0:
             continue
-        findings.append(Finding(replace(suspicion, confidence="medium"), granted, _interval(account, granted)))
+        confidence = "medium" if suspicion.confidence == "high" else suspicion.confidence
+        findings.append(Finding(replace(suspicion, confidence=confidence), granted, _interval(account, granted)))
         for row, amount in granted.items():
             left[row] -= amount
     return findings

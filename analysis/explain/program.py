@@ -67,12 +67,12 @@ def changes(case: Case) -> list[LineChange]:
         texts = before.splitlines(), after.splitlines()
         plain = renames.plain_lines(before, renames.renamed(before, after)), renames.plain_lines(after, {})
         for first, last, begin, end in _hunks(*plain):
-            sides = (first + 1, _unless_said(texts[0][first:last])), (begin + 1, _unless_said(texts[1][begin:end]))
+            sides = (first + 1, _unless_empty(texts[0][first:last])), (begin + 1, _unless_empty(texts[1][begin:end]))
             result.append(LineChange(paths[0].get(name), paths[1].get(name), *sides))
     return [change for change in result if change.a[1] or change.b[1]][:_MOST_CHANGES]
 
 
-def _unless_said(texts: list[str]) -> list[str]:
+def _unless_empty(texts: list[str]) -> list[str]:
     """Return lines, none where all of them are blank or comments."""
     return texts if any(text.strip() and not text.lstrip().startswith("#") for text in texts) else []
 

@@ -19,7 +19,10 @@ class Samples(object):
         """Look at one of the first calls of a function."""
         seen = self._seen.setdefault(number, [])
         if len(seen) < _LOOKED_AT:
-            seen.append(self._samples(given, output))
+            try:
+                seen.append(self._samples(given, output))
+            except Exception:  # of containers of the program's own, which need not be hashable: the program goes on as without us
+                seen.append(None)
 
     def of_step(self, functions: List[Tuple[int, int]]) -> Optional[int]:
         """Return the samples of a step in which each of these functions, numbers and counts of calls, is called once.
