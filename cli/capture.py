@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -17,9 +18,11 @@ from kernelscope.tracer.outside.collectors import Choice
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import UsageError
 from kernelscope.tracer.outside.options import RunOptions, check_workload
+from kernelscope.tracer.outside.run_folder import dated
 from kernelscope.tracer.outside.session import Progress, Session
 from kernelscope.tracer.outside.variants import Variant
 
+_FOLDER = "runs"  # where results go for which no folder is named
 LOADERS = ("files", "records")
 COLLECTORS = ("framework", "nsys", "nvprof", "cupti")  # collectors.NAMES, which is slow to import
 
@@ -53,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide what is run."""
     add = parser.add_argument
     add("network", metavar="WORKLOAD", help="the network, such as lenet; a wrong name prints them all")
-    add("-o", "--output", metavar="DIR", help="folder for the results (default: runs/<name>-<date and time>)")
+    add("-o", "--output", metavar="DIR", help=f"folder for the results (default: {_FOLDER}/<name>-<date and time>)")
     add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
     add("--batch", type=_at_least(1), default=64, metavar="N", help="samples per step (default: 64)")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: what NVML sees)")
@@ -87,6 +90,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
     add("--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
     add("--force", action="store_true", help="replace earlier results in the output folder")
+
+
+def folder(arguments: argparse.Namespace, name: str) -> Path:
+    """Return where results go: into the folder that was named, else into a new one of this name."""
+    return Path(arguments.output) if arguments.output else dated(_FOLDER, name)
 
 
 def options(arguments: argparse.Namespace) -> RunOptions:

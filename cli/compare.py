@@ -18,7 +18,7 @@ from kernelscope.cli.roofline import best_known
 from kernelscope.reports import comparison_tables
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
-from kernelscope.tracer.outside.run_folder import dated, prepare_output
+from kernelscope.tracer.outside.run_folder import prepare_output
 from kernelscope.tracer.outside.session import Session
 
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Record all sides, compare them, write compare.json, tables and the report, and print the comparison."""
     options = capture.options(arguments)
     variants, left_out = sides.variants(arguments)
-    folder = Path(arguments.output) if arguments.output else dated("runs", options.network)
+    folder = capture.folder(arguments, options.network)
     choices = capture.choices(arguments, options, variants)
     prepare_output(folder, arguments.force)
     session = Session(variants, options, [folder / variant.label for variant in variants], sys.argv, choices)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.recordings.run import Run
@@ -12,7 +11,7 @@ from kernelscope.cli import capture, sides
 from kernelscope.cli.output import FORMATS, write_breakdown
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
-from kernelscope.tracer.outside.run_folder import dated, prepare_output
+from kernelscope.tracer.outside.run_folder import prepare_output
 from kernelscope.tracer.outside.session import Session
 
 
@@ -30,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Record the run and print its breakdown by layer."""
     options = capture.options(arguments)
     variant = sides.variant(arguments)
-    folder = Path(arguments.output) if arguments.output else dated("runs", f"{options.network}-{variant.label}")
+    folder = capture.folder(arguments, f"{options.network}-{variant.label}")
     choices = capture.choices(arguments, options, [variant])
     prepare_output(folder, arguments.force)
     session = Session([variant], options, [folder], sys.argv, choices)
