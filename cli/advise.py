@@ -34,7 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     confirm.checked(arguments, arguments.confirm)
     program = confirm.program_of(arguments, path) if arguments.confirm else None
     subject = advise.read(path, steps_options.request(arguments))
-    warn.about(subject.trace)
+    if subject.unrecorded:  # which the answer says
+        warn.about_info(subject.trace.info)
+    else:
+        warn.about(subject.trace)
     result = advise.of_subject(subject)
     said = sharing.shareable(result, arguments.full_paths)
     if program is None:

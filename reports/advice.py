@@ -45,7 +45,7 @@ def answer(result: Result) -> str:
     if content.unreliable(result):  # which is said instead
         saved = ""
     if result.get("unrecorded"):
-        return f"The recording covers {_long(step_ns)} and says nothing of what computes: {result['unrecorded']}."
+        return _unrecorded(result, first)
     recorded_ns = result.get("recorded_ns")
     if _starting(result):
         more = saved if advice else " Record more steps to get advice on them."
@@ -63,6 +63,14 @@ def answer(result: Result) -> str:
     return (
         f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{content.busy(result)}{saved}"
     )
+
+
+def _unrecorded(result: Result, parts: Sequence[str]) -> str:
+    """Return how long a recording takes of which nothing tells what computes, and where the program was meanwhile."""
+    whole = "A step takes" if result["per"] == "a step" else "The recording covers"
+    places = ", ".join(f"{one['name']} {_share(one['ns'], result['step_ns'])}" for one in result.get("ranges", []))
+    where = f"; by range: {places}" if places else ""
+    return f"{whole} {_long(result['step_ns'])}: {', '.join(parts)}{where}. What computes is not known: {result['unrecorded']}."
 
 
 def _few(result: Result) -> str:
@@ -134,7 +142,9 @@ def markdown(result: Result) -> str:
         lines += [f"{number}. **{text.markdown(_title(one), None)}.** {text.markdown(_sentence(one['remedy']), None)}"]
         lines += [f"   {text.markdown(detail, None)}" for detail in _details(one)]
     lines += ["", "| time | share | what |", "| ---: | ---: | --- |"]
-    lines += [f"| {ms(part['ns'])} | {_share(part['ns'], result['step_ns'])} | {part['what']} |" for part in result["parts"]]
+    parts, _ = _account(result)
+    whole = sum(part["ns"] for part in parts)
+    lines += [f"| {ms(part['ns'])} | {_share(part['ns'], whole)} | {part['what']} |" for part in parts]
     return "\n".join([*lines, "", *(f"- {text.markdown(note, None)}" for note in result["notes"])]).rstrip() + "\n"
 
 
@@ -143,16 +153,16 @@ class Page:
     """What a page shows of it. first: pieces of advice told at once; more: the others. alternative: the bar, in words."""
 
     answer: str
-    parts: list[dict[str, Any]]  # empty of a recording that is mostly start-up: they are not what it took
+    parts: list[dict[str, Any]]
     first: list[dict[str, Any]]
     more: list[dict[str, Any]]
     notes: list[str]
     alternative: str
 
 
-def page(result: Result, whole: Sequence[Mapping[str, Any]] = ()) -> Page:
-    """Return what a page shows. whole: parts of all of the recording, shown of one that has none of a step."""
-    parts = _stacked(([] if _starting(result) else result["parts"]) or whole)
+def page(result: Result) -> Page:
+    """Return what a page shows."""
+    parts = _stacked(_account(result)[0])
     pieces = [
         {
             "saves": _saving(one),
@@ -166,6 +176,12 @@ def page(result: Result, whole: Sequence[Mapping[str, Any]] = ()) -> Page:
     ]
     alternative = ", ".join(f"{part['what']} {part['share']}" for part in parts)
     return Page(_printable(answer(result)), parts, pieces[:MOST], pieces[MOST:], list(result["notes"]), alternative)
+
+
+def _account(result: Result) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """Return the parts of a step, or of all that was recorded where nothing is one, and of what they are."""
+    whole = result.get("recorded_parts")
+    return (whole, "recorded") if whole else (result["parts"], result["per"])
 
 
 def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -225,12 +241,12 @@ class AdviceText:
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
         for name, justify in (("ms", "right"), ("share", "right"), ("where the time goes", "left"), ("", "left")):
             table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-        longest = max((part["ns"] for part in self._result["parts"]), default=1)
-        for part in self._result["parts"]:
+        parts, of = _account(self._result)
+        longest, whole = max((part["ns"] for part in parts), default=1), sum(part["ns"] for part in parts)
+        for part in parts:
             bar = "█" * round(_BAR * part["ns"] / longest)
-            table.add_row(f"{part['ns'] / 1e6:,.3f}", _share(part["ns"], self._result["step_ns"]), part["what"], bar)
-        whole = "all kernels" if self._result.get("recorded_ns") else self._result["per"]
-        table.add_row(f"{self._result['step_ns'] / 1e6:,.3f}", "100%", whole, "", style="bold")
+            table.add_row(f"{part['ns'] / 1e6:,.3f}", _share(part["ns"], whole), part["what"], bar)
+        table.add_row(f"{whole / 1e6:,.3f}", "100%", of, "", style="bold")
         return table
 
 

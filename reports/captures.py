@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelscope.analysis.accounting.host_rows import summed_up
-from kernelscope.analysis.accounting.idle_causes import QUEUED
-from kernelscope.analysis.advise.advice import idle_part
 from kernelscope.reports import breakdown_words, units
 
 Record = Mapping[str, Any]
@@ -71,22 +69,6 @@ def scope(advised: Mapping[str, Any], breakdowns: Envelopes) -> str:
         f"The answer above is of the {units.duration(advised['step_ns'])} from the first thing on the device to the last. "
         f"{below}: what the host did before and after, too."
     )
-
-
-def parts(breakdowns: Envelopes) -> list[dict[str, Any]]:
-    """Return what a whole recording went on with (what, ns), longest first: of one that is mostly start-up there is no step."""
-    kinds = next((part for part in breakdowns if part["by"] == "kind" and part["rows"]), None)
-    if kinds is None or kinds.get("window") != "capture":
-        return []
-    sums: dict[str, int] = {}
-    for row in kinds["rows"]:
-        place, _, cause = str(row["kind"]).strip("()").partition(": ")
-        if place == "device" and cause.startswith(("copy", "memory")):
-            what = "copying alone"
-        else:
-            what = idle_part(cause) if cause and (place == "host" or cause == QUEUED) else "computing"
-        sums[what] = sums.get(what, 0) + int(row["time_ns"] or 0)
-    return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
 
 
 def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:

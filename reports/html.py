@@ -97,7 +97,7 @@ def write_capture(
     """
     tables = {"calls": breakdown_views.calls(calls), "device": device}
     context = {**_capture(record, breakdowns), **tables, "interactive": interactive}
-    context |= _advised(advised, captures.parts(breakdowns))
+    context |= _advised(advised)
     if advised is not None:
         context |= {"headline": context["advised"].answer, "whole": context["headline"]}
         context["scope"] = captures.scope(advised, breakdowns)
@@ -135,9 +135,9 @@ def _packed(rows: str) -> Markup:
     return Markup(interactive.packed(rows))  # noqa: S704 (base64)
 
 
-def _advised(result: Mapping[str, Any] | None, whole: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return what the templates show of advice. whole: see advice.page."""
-    return {"advised": None if result is None else advice.page(result, whole)}
+def _advised(result: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what the templates show of advice."""
+    return {"advised": None if result is None else advice.page(result)}
 
 
 def _explanation(result: Mapping[str, Any]) -> dict[str, Any]:

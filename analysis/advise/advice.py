@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.analysis.accounting.device_account import (
     ALL,
     COMMUNICATION,
@@ -29,7 +30,7 @@ from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.analysis.recordings import core_use
-from kernelscope.analysis.trace import intervals
+from kernelscope.analysis.trace import Trace, intervals
 
 SCHEMA = "kernelscope/advise/1"
 LEAST_ON_DEVICE = 0.02  # of a step: device work repeats well
@@ -68,8 +69,15 @@ _IDLE = {
 }  # fmt: skip
 _HOST = "waiting for the host"
 _OVERHEAD = "dispatch and Python"
+_UNRECORDED = "nothing recorded"
+# Where nothing tells what computes: dispatch is no word for what a thread does then
+_BY_PLACE = {
+    idle_causes.OPERATOR: "in operators", idle_causes.RANGE: "in the program's ranges", idle_causes.PROGRAM: _UNRECORDED,
+}  # fmt: skip
 _PREPARING = "preparing input"
-PARTS = tuple(dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING]))  # what a step's time can be
+PARTS = tuple(
+    dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, *_BY_PLACE.values()])
+)  # what a step's time can be
 
 
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
@@ -78,10 +86,10 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     Keys: schema, path, framework, device, hardware, step_ns, batch (samples of a step, None where not known), per, steps (what
     they were taken from), certain (whether what repeats is surely a step), few_steps (how many were measured, where these are
     few; else None), recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that of the
-    kernels; else None), unrecorded (why nothing that computes was recorded; else None), devices (how many do work),
-    other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns; what the host was in longest, of a
+    kernels; else None), unrecorded (why nothing that computes was recorded; else None), ranges (name, ns: where the program was
+    longest, of such a recording; else empty), devices (how many do work), other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns; what the host was in longest, of a
     recording with recorded_ns), busy (cores, and others: how many of them other processes kept busy; None where not known, or
-    few), parts (what, ns; they add up to step_ns), timeline (whether more than totals is known), longest (name and ns of the
+    few), parts (what, ns; they add up to step_ns), recorded_parts (the same of recorded_ns; else empty), timeline (whether more than totals is known), longest (name and ns of the
     kernel, on the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves
     most first), notes.
     """
@@ -106,11 +114,13 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "certain": subject.certain,
         "recorded_ns": subject.recorded_ns,
         "unrecorded": subject.unrecorded,
+        "ranges": _ranges(subject) if subject.unrecorded else [],
         "devices": int(subject.trace.kernels["device"].nunique()),
         "other_devices": _other_devices(subject),
         "calls": _calls(subject) if subject.recorded_ns else [],
         "busy": core_use.others(subject.foreign_cores, subject.cores),
         "parts": parts(subject),
+        "recorded_parts": _recorded_parts(subject.trace) if subject.recorded_ns else [],
         "timeline": subject.timeline,
         "longest": _longest(subject),
         "advice": [_plain(one) for one in kept],
@@ -168,9 +178,38 @@ def parts(subject: Subject) -> list[dict[str, Any]]:
     rows = subject.rows.assign(cause=subject.rows["cause"].mask(loading, idle_causes.FETCHING))
     for row in rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().reset_index().to_dict("records"):
         busy = _PREPARING if row["part"] == COMPUTE and row["cause"] == idle_causes.FETCHING else _BUSY.get(row["part"], "")
-        what = idle_part(row["cause"], subject.on_host) if row["part"] == IDLE else busy
-        what = what if subject.timeline else what.removesuffix(_ALONE)  # totals do not tell what runs side by side
+        what = _idle(subject, row["cause"]) if row["part"] == IDLE else busy
+        if not subject.timeline or subject.unrecorded:  # which do not tell what runs side by side
+            what = what.removesuffix(_ALONE)
         sums[what] = sums.get(what, 0) + int(row["time_ns"])
+    return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
+
+
+def _idle(subject: Subject, cause: str) -> str:
+    """Return what time is called in which nothing computes; where nothing tells what does, by where the host was."""
+    if cause == idle_causes.UNSEEN and (subject.on_host or subject.unrecorded):
+        return _UNRECORDED
+    return _BY_PLACE.get(cause) if subject.unrecorded and cause in _BY_PLACE else idle_part(cause, subject.on_host)
+
+
+def _ranges(subject: Subject) -> list[dict[str, Any]]:
+    """Return the ranges in which most of a recording passed of which nothing tells what computes: name and ns."""
+    ranges = subject.rows["detail"].where(subject.rows["cause"] == idle_causes.RANGE).fillna(subject.rows["name"])
+    sums = subject.rows.groupby(ranges)["time_ns"].sum().nlargest(_CALLS)
+    return [{"name": str(name), "ns": int(ns)} for name, ns in sums.items() if ns > _CALLED * subject.step_ns]
+
+
+def _recorded_parts(trace: Trace) -> list[dict[str, Any]]:
+    """Return what all of a recording is that has no steps, in the words of `parts`: ns add up to recorded_ns."""
+    kinds = breakdowns(trace, ("kind",))["kind"]
+    sums: dict[str, int] = {}
+    for row in [] if isinstance(kinds, str) else kinds.as_dict()["rows"]:
+        place, _, cause = str(row["kind"]).strip("()").partition(": ")
+        if place == "device" and cause.startswith(("copy", "memory")):
+            what = _BUSY[COPY]
+        else:
+            what = idle_part(cause) if cause and (place == "host" or cause == idle_causes.QUEUED) else _BUSY[COMPUTE]
+        sums[what] = sums.get(what, 0) + int(row["time_ns"] or 0)
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
 
 
@@ -292,9 +331,12 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
         notes.append(f"what a step is: {subject.steps}")
     if subject.recorded_ns:
         notes.append(
-            "the device idles most of the time and nothing repeats as steps do, so that its kernels alone are counted; "
-            "`kernelscope breakdown --by kernel` shows the rest of the time"
+            "the device idles most of the time and nothing repeats as steps do: the account is of all that was recorded, and "
+            "advice, if any, of its kernels alone"
         )
+        overhead_ns = subject.trace.info.get("overhead_ns") or 0
+        if overhead_ns > _ASIDE * subject.recorded_ns:
+            notes.append(f"{words.ms(overhead_ns)} of it were taken by the profiler itself, by its own records")
     elif subject.steps is None and subject.per != "a step":
         notes.append("nothing in the recording repeats as steps do: all of it counts, start-up included")
     if not subject.timeline and not subject.recorded_ns:

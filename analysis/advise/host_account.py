@@ -13,6 +13,7 @@ from kernelscope.analysis.accounting import idle_causes, levels
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, KEYS
 from kernelscope.analysis.accounting.partition import Partition, partition
 from kernelscope.analysis.attribution import calls as api
+from kernelscope.analysis.attribution.frameworks.pytorch import PROCESSORS
 from kernelscope.analysis.explain import recording_cost
 from kernelscope.analysis.kernels.classify import kinds
 from kernelscope.analysis.recordings.run import Run
@@ -70,8 +71,19 @@ def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]])
         duration_ns=cells["duration_ns"] / steps,
         time_ns=time_ns,
     )
+    table = _communicating(table.astype(dict.fromkeys(KEYS, "string")))
     mine = (cells["phase"].astype("string") != levels.OUTSIDE_OF_STEPS).fillna(True).to_numpy(bool)
-    return _computing(table[mine].astype(dict.fromkeys(KEYS, "string")).reset_index(drop=True))
+    return _computing(table[mine].reset_index(drop=True))
+
+
+def _communicating(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the ranges in which ranks that compute on processors communicate as what they do there."""
+    talks = ((table["cause"] == idle_causes.RANGE) & table["detail"].str.match(PROCESSORS)).fillna(False).to_numpy(bool)
+    table.loc[talks, "part"], table.loc[talks, "kind"] = COMMUNICATION, "communication"
+    table.loc[talks, "name"] = table.loc[talks, "detail"]
+    table.loc[talks, "duration_ns"] = table.loc[talks, "time_ns"]
+    table.loc[talks, ["cause", "detail"]] = pd.NA
+    return table
 
 
 def _computing(table: pd.DataFrame) -> pd.DataFrame:

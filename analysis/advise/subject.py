@@ -75,11 +75,12 @@ class Subject:
 
     @property
     def unrecorded(self) -> str | None:
-        """Why a recording without steps holds nothing that computes, in words; None for others."""
-        if self.per == STEPS or self.rows["part"].isin([COMPUTE, GRAPH, COMMUNICATION, COPY]).any() or len(self.trace.operators):
+        """Why a recording holds nothing that computes, in words; None for others."""
+        if self.rows["part"].isin([COMPUTE, GRAPH, COPY]).any() or self.facts:
             return None
         reasons = self.trace.info.get("unavailable") or {}
-        return str(reasons.get("kernels") or "the recording holds no kernels and no operators")
+        some = "no kernels, and no operators that compute" if len(self.trace.operators) else "no kernels and no operators"
+        return str(reasons.get("kernels") or f"the recording holds {some}")
 
     @cached_property
     def by_line(self) -> Breakdown | str:

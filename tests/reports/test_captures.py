@@ -6,6 +6,7 @@ import pytest
 
 import kernelscope as ks
 from kernelscope.analysis.accounting.envelopes import envelopes
+from kernelscope.analysis.advise import advise
 from kernelscope.reports import captures
 from tests.places import corpus
 
@@ -14,10 +15,9 @@ WINDOWED = "nvprof/josiahdavis__profiling-lm__net_189edf9a5e.sql"
 
 
 def test_the_parts_of_a_whole_recording_add_up_to_it():
-    trace = ks.read(corpus(STARTING))
-    tables = envelopes(trace)
-    parts = {part["what"]: part["ns"] for part in captures.parts(tables)}
-    assert sum(parts.values()) == captures.totals_of(tables)["wall_ns"]
+    tables, told = envelopes(ks.read(corpus(STARTING))), advise(corpus(STARTING))
+    parts = {part["what"]: part["ns"] for part in told["recorded_parts"]}
+    assert sum(parts.values()) == captures.totals_of(tables)["wall_ns"] == told["recorded_ns"]
     assert max(parts, key=lambda what: parts[what]) == "waiting for the host"
     assert parts["computing"] == captures.totals_of(tables)["kernel_busy_ns"]
 

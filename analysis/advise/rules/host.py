@@ -17,6 +17,7 @@ _OWN = 0.1  # of a step on the host: what the loop itself takes in small steps
 _RECORDED = 3.0  # times the clean step: one that takes so long while it is recorded is mostly recording, which is Python too
 _SHORT = 10_000  # ns: kernels that last less take about as long as their launch
 _LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
+_WAITED_IN = r"(?i)backward"  # ranges in which the program waits for threads of the framework
 _MOVE = "move what the program does there out of the step or beside it"
 _NAME = (
     "record what the program does there (with_stack=True of torch.profiler, NVTX ranges, or `kernelscope profile`), and move it "
@@ -175,6 +176,7 @@ def own_code(subject: Subject) -> list[Advice]:
         return []
     chosen = (subject.rows["part"] == IDLE) & subject.rows["layer"].isna() & (subject.rows["phase"] != "data").fillna(True)
     own = subject.rows["cause"].isin([idle_causes.PROGRAM, idle_causes.RANGE]) | _of_callbacks(subject.rows)
+    own &= ~subject.rows["detail"].str.contains(_WAITED_IN).fillna(False).astype(bool)
     rows = subject.rows[(chosen & own).to_numpy(bool)]
     ns = words.time_of(rows)
     mostly_recording = float(subject.facts.get("traced_step_ns") or 0) > _RECORDED * subject.step_ns
@@ -188,6 +190,7 @@ def own_code(subject: Subject) -> list[Advice]:
             "all of it, where that code leaves the loop or runs on another thread",
             [
                 f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
+                *words.where(rows[rows["detail"].notna().to_numpy(bool)], "detail"),
                 *words.idle_lines(subject, ns),
             ],
             "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches "

@@ -108,6 +108,7 @@ class _ActivityDatabase:
     texts: dict[int, str]
     diagnostics: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    overhead_ns: int = 0  # what nvprof took itself
 
     def records(self, kind: str, columns: dict[str, str]) -> pd.DataFrame:
         return self.database.select(PREFIX + kind, columns)
@@ -403,6 +404,7 @@ class _ActivityDatabase:
             "devices": self._device_list(),
             "unavailable": self._unavailable(trace),
             "notes": self.notes,
+            "overhead_ns": self.overhead_ns,
         }
         names = "\n".join(trace.kernels["name"].cat.categories)
         proven = [name for name, signs in _FRAMEWORKS.items() if any(sign in names for sign in signs)]
@@ -415,6 +417,7 @@ class _ActivityDatabase:
             f"{_OVERHEADS.get(int(str(kind)), f'kind {kind}')} {total / 1e6:,.3f} ms in {count} intervals"
             for kind, count, total in totals.itertuples()
         ]
+        self.overhead_ns = int((rows["end"] - rows["start"]).sum())
         if parts:
             self.notes.append(f"nvprof's own overhead: {'; '.join(parts)}")
 

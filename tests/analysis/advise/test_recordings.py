@@ -1,5 +1,7 @@
 """Advice on recordings that others made, whose remedy is known: what B of a pair does and A does not."""
 
+import gzip
+import json
 import sqlite3
 from pathlib import Path
 
@@ -51,6 +53,46 @@ def test_where_the_host_is_while_a_program_starts():
     assert alone["ns"] in times
     assert all(one["ns"] not in times and one["ns"] < result["recorded_ns"] for one in result["calls"][1:])
     assert "; the host was in cudaMemGetInfo (2.60 s), " in advice.answer(result)
+
+
+def test_of_a_trace_that_holds_hardly_any_operator_the_program_is_not_blamed():
+    """A rank's trace: gloo communicates on threads of its own, and the main thread has four aten::empty."""
+    path = corpus("kineto/facebookresearch__HolisticTraceAnalysis__cpu_only_rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz")
+    result = advise(path)
+    with gzip.open(path) as file:
+        events = json.load(file)["traceEvents"]
+    whole = [event for event in events if event.get("ph") == "X"]
+    steps = [(event["ts"], event["ts"] + event["dur"]) for event in whole if event["name"].startswith("ProfilerStep")]
+    talks = sorted((event["ts"], event["ts"] + event["dur"]) for event in whole if event["name"].startswith("gloo:"))
+    covered, reached = 0.0, 0.0
+    for begin, end in talks:
+        for first, last in steps:
+            covered += max(min(end, last) - max(begin, reached, first), 0)
+        reached = max(reached, end)
+    parts = {part["what"]: part["ns"] for part in result["parts"]}
+    assert parts["communication"] == pytest.approx(covered * 1000 / len(steps), abs=1000)
+    assert set(parts) == {"communication", "nothing recorded"}
+    assert result["advice"] == []
+
+
+def test_of_a_job_recorded_without_its_devices_nothing_is_promised():
+    result = advise(corpus("kineto/facebookresearch__HolisticTraceAnalysis__mixed_files_rank_non_gpu.json.gz"))
+    assert result["advice"] == []
+    assert result["ranges"][0]["name"] == "## backward ##"
+    assert "What computes is not known: the trace holds no device work" in advice.answer(result)
+
+
+def test_ranges_alone_are_named():
+    """The sums of the ranges as plain SQL finds them: none of them overlap."""
+    path = corpus("nsys/YoonKyonghwan__EfficientCenterFormer__baseline.sqlite")
+    result = advise(path)
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
+        each = 'SELECT value, SUM("end" - start) FROM NVTX_EVENTS JOIN StringIds ON id = textId GROUP BY value'
+        times = dict(database.execute(each))
+    assert [one["name"] for one in result["ranges"]] == ["find_centers", "transformer_forward", "3D_backbone"]
+    for one in result["ranges"]:
+        assert one["ns"] == times[one["name"]]
+    assert "; by range: find_centers 51%, " in advice.answer(result)
 
 
 def test_of_several_devices_it_is_said_which_one_a_step_waits_for():
