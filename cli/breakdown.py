@@ -21,7 +21,8 @@ from kernelscope.cli import output, steps_options
 from kernelscope.cli.output import FOR_READING, FORMATS, write_breakdown
 from kernelscope.cli.warn import about, about_info
 from kernelscope.reports import recorded
-from kernelscope.reports.chosen_rows import NotInTable, chosen, finest, is_named, with_columns
+from kernelscope.reports.chosen_columns import with_columns
+from kernelscope.reports.chosen_rows import NotInTable, chosen, finest, is_named
 from kernelscope.tracer.outside.errors import UsageError
 
 ALL = "all"  # rows
@@ -54,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="add up rows that agree in these columns: --by kernel --group library has one row for each library",
     )
     parser.add_argument(
-        "--columns", metavar="NAME,...", help="these columns, by their names in JSON, instead of those that fit (all: every one)"
+        "--columns", metavar="NAME,...", help="these columns, as tables head them or by their names in JSON (all: every one)"
     )
     steps_options.configure(
         parser, default=MARKED, explained=", those that the profiler or ranges named like steps mark", device="all together"
@@ -111,6 +112,8 @@ def _of_import(path: Path, arguments: argparse.Namespace) -> int:
 
 def _broken_down(trace: Trace, by: str | None) -> Breakdown:
     """Return the breakdown by what was asked for, or by the finest that the recording knows; raise EvidenceError without."""
+    if by is None and len(trace.lines) and not trace.has_timeline():
+        by = "line"
     found = breakdowns(trace, (by,) if by else COARSE)
     by = by or finest({name: one if isinstance(one, str) else one.as_dict() for name, one in found.items()})
     result = found[by] if by in found else breakdowns(trace, (by,))[by]
@@ -129,9 +132,11 @@ def _write(result: dict[str, Any], arguments: argparse.Namespace, first: str | N
     read = arguments.format in FOR_READING and not asked
     rows, host = summed_up(result["by"], result["rows"]) if read else (result["rows"], [])
     try:
-        result = chosen({**result, "rows": rows}, arguments.filter, arguments.sort, most, arguments.group)
+        sort = arguments.sort or ("durations" if by == "line" and arguments.format in FOR_READING else None)
+        result = chosen({**result, "rows": rows}, arguments.filter, sort, most, arguments.group)
         result["rows"] += host
-        table = with_columns(result, arguments.columns.split(",")) if arguments.columns else None
+        columns = arguments.columns.split(",") if arguments.columns else None
+        table = with_columns(result, columns, arguments.format in FOR_READING) if columns else None
     except NotInTable as error:
         raise UsageError(str(error)) from error
     if table is not None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.accounting.device_account import ALL
+from kernelscope.analysis.accounting.durations import duration
 from kernelscope.analysis.advise.advice import EARLIER, GRAPHS
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.reports import content, text, units
@@ -49,17 +50,16 @@ def answer(result: Result) -> str:
     recorded_ns = result.get("recorded_ns")
     if _starting(result):
         more = saved if advice else " Record more steps to get advice on them."
-        calls = ", ".join(f"{one['name']} ({_long(one['ns'])})" for one in result.get("calls", []))
+        calls = ", ".join(f"{one['name']} ({duration(one['ns'])})" for one in result.get("calls", []))
         host = f"; the host was in {calls}" if calls else ""
-        return f"Mostly start-up: kernels take {ms(step_ns)} of the {_long(recorded_ns or 0)} recorded{_on(result)}{host}.{more}"
+        kernels = f"kernels take {duration(step_ns)} of the {duration(recorded_ns)} recorded{_on(result)}"
+        return f"Mostly start-up: {kernels}{host}.{more}"
     if recorded_ns:
-        whole = f"Kernels take {ms(step_ns)} of the {_long(recorded_ns)} recorded"
+        whole = f"Kernels take {duration(step_ns)} of the {duration(recorded_ns)} recorded"
     else:
-        totals = (
-            f"What ran spans {ms(step_ns)}" if result.get("timeline", True) else f"Kernels and copies add up to {ms(step_ns)}"
-        )
+        totals = f"{'What ran spans' if result.get('timeline', True) else 'Kernels and copies add up to'} {duration(step_ns)}"
         step = "A step" if result.get("certain", True) else "What repeats (a step, or a part of one, such as a layer)"
-        whole = f"{step} takes {ms(step_ns)}" if result["per"] == "a step" else totals
+        whole = f"{step} takes {duration(step_ns)}" if result["per"] == "a step" else totals
     return (
         f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{content.busy(result)}{saved}"
     )
@@ -70,7 +70,9 @@ def _unrecorded(result: Result, parts: Sequence[str]) -> str:
     whole = "A step takes" if result["per"] == "a step" else "The recording covers"
     places = ", ".join(f"{one['name']} {_share(one['ns'], result['step_ns'])}" for one in result.get("ranges", []))
     where = f"; by range: {places}" if places else ""
-    return f"{whole} {_long(result['step_ns'])}: {', '.join(parts)}{where}. What computes is not known: {result['unrecorded']}."
+    return (
+        f"{whole} {duration(result['step_ns'])}: {', '.join(parts)}{where}. What computes is not known: {result['unrecorded']}."
+    )
 
 
 def _few(result: Result) -> str:
@@ -97,7 +99,7 @@ def _earlier(result: Result) -> str:
     earlier = sum(part["ns"] for part in result["parts"] if part["what"] == EARLIER)
     if earlier < _EARLIER * result["step_ns"]:
         return ""
-    return f" Without what the device still had to do from before, it takes {ms(result['step_ns'] - earlier)}."
+    return f" Without what the device still had to do from before, it takes {duration(result['step_ns'] - earlier)}."
 
 
 def _nothing(result: Result) -> str:
@@ -131,10 +133,6 @@ def _on(result: Result) -> str:
     return f" on {which}" + (f" ({named})" if named not in (which, result["device"]) else "")
 
 
-def _long(ns: float) -> str:
-    return f"{ns / 1e9:,.2f} s" if ns >= 1e9 else ms(ns)
-
-
 def markdown(result: Result) -> str:
     """Return it as Markdown."""
     lines = [f"### {text.markdown(answer(result), None)}", ""]
@@ -144,7 +142,7 @@ def markdown(result: Result) -> str:
     lines += ["", "| time | share | what |", "| ---: | ---: | --- |"]
     parts, _ = _account(result)
     whole = sum(part["ns"] for part in parts)
-    lines += [f"| {ms(part['ns'])} | {_share(part['ns'], whole)} | {part['what']} |" for part in parts]
+    lines += [f"| {duration(part['ns'])} | {_share(part['ns'], whole)} | {part['what']} |" for part in parts]
     return "\n".join([*lines, "", *(f"- {text.markdown(note, None)}" for note in result["notes"])]).rstrip() + "\n"
 
 
@@ -190,7 +188,7 @@ def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "what": part["what"],
-            "time": _long(part["ns"]),
+            "time": duration(part["ns"]),
             "share": _share(part["ns"], whole),
             "width": 100 * part["ns"] / whole,
             "colour": part_class(part["what"]),
@@ -257,7 +255,7 @@ def _title(one: Mapping[str, Any]) -> str:
 
 def _saving(one: Mapping[str, Any]) -> str:
     """Return how much a piece of advice may save, and whether that is a bound."""
-    return f"{'up to' if one.get('at_most', True) else 'about'} {ms(one['saves_ns'])}"
+    return f"{'up to' if one.get('at_most', True) else 'about'} {duration(one['saves_ns'])}"
 
 
 def _details(one: Mapping[str, Any]) -> list[str]:
@@ -278,10 +276,3 @@ def _share(ns: float, step_ns: float) -> str:
 
 def _printable(value: str) -> str:
     return text.printable(value, None)
-
-
-def ms(ns: float) -> str:
-    """Return a time in ms with the digits that are worth reading."""
-    value = ns / 1e6
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
-    return f"{value:,.{digits}f} ms"

@@ -198,8 +198,9 @@ def sums(rows: Sequence[Row]) -> tuple[int, float]:
 def unit_of(result: Mapping[str, Any]) -> tuple[str, int]:
     """Return the unit of a breakdown's times, and how many decimals they are shown with."""
     whole = breakdown_words.whole_ns(result)
-    # whole captures have rows of very different length: ms tell more than a second with decimals
+    # of what takes seconds rows are of very different length: ms tell more than a second with decimals
     unit = units.common_unit([whole]) if result.get("window", "steps") == "steps" else "ms"
+    unit = "ms" if unit == "s" else unit
     return unit, units.decimals_for([whole], unit)
 
 

@@ -12,12 +12,11 @@ from kernelscope.analysis.kernels import short_names
 from kernelscope.reports import units
 
 _APART = 0.005  # of a step: so far the host's steps are from the device's before it is said
-_OVERLAP = 1.02  # times the time in which some kernel runs: their sum, where kernels overlap
 RATE = "gflops_per_s"
 EXECUTIONS = {  # of kernels
     "mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest", RATE: "GFLOP/s",
 }  # fmt: skip
-_OVERLAP = 1.05  # times the kernels' time
+_OVERLAP = 1.05  # times the time in which some kernel runs: their sum, where kernels overlap
 
 
 def by(breakdown: Mapping[str, Any]) -> str:

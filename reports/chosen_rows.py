@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
@@ -10,15 +10,16 @@ from typing import Any
 from kernelscope.analysis.accounting.levels import OUTSIDE_OF_STEPS
 from kernelscope.reports import units
 from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
-from kernelscope.reports.table import Table, of_rows
 
 Row = Mapping[str, Any]
 _MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
 _EXAMPLES = 5
 _HEADED = {
-    "calls": "count", "durations": "duration_ns", "deviation": "std_ns", **{title: key for key, title in EXECUTIONS.items()},
+    "calls": "count", "ms": "time_ns", "durations": "duration_ns", "deviation": "std_ns",
+    **{title: key for key, title in EXECUTIONS.items()},
 }  # fmt: skip
 _EXTREMES = {"min_ns": min, "max_ns": max}
+_IN_ORDER = ("line", "step")  # columns whose numbers say what comes first
 _SUMS = ("count", "duration_ns", "time_ns", "share")
 
 
@@ -37,13 +38,13 @@ def chosen(
 
     filters: COLUMN=PATTERN, where * is any text; a row must match all of them. sort: a column, also as tables head it; numbers
     from the largest, text from a to z. most: how many rows, those with most time unless sort says otherwise. group: columns;
-    rows that agree in them are added up, largest first, but for what is outside of steps. Raises NotInTable, for filters that
-    no row matches as well.
+    rows that agree in them are added up, largest first, but for what is outside of steps. Of steps, those that are left out are
+    one row with their mean. Raises NotInTable, for filters that no row matches as well.
     """
     rows, elsewhere = _of_range(result)
-    wanted = [(_column(rows, name, "filter by"), pattern) for name, _, pattern in (text.partition("=") for text in filters)]
-    sort = _column(rows, sort, "sort by") if sort else None
-    group = [_column(rows, name, "group by") for name in group]
+    wanted = [(column_of(rows, name, "filter by"), pattern) for name, _, pattern in (text.partition("=") for text in filters)]
+    sort = column_of(rows, sort, "sort by") if sort else None
+    group = [column_of(rows, name, "group by") for name in group]
     kept = [row for row in rows if all(_matches(row, name, pattern) for name, pattern in wanted)]
     if rows and not kept:
         raise NotInTable(f"no row matches; {_values(rows, wanted)}")
@@ -55,8 +56,7 @@ def chosen(
         result = {**result, "by": result["by"] if result["by"] in group else group[0]}
     every = list(kept)
     if sort:
-        number = any(isinstance(row[sort], int | float) for row in kept)
-        kept.sort(key=lambda row: (row[sort] is None, -(row[sort] or 0) if number else str(row[sort])))
+        kept.sort(key=_order(kept, sort))
     elif most is not None and len(kept) > most:  # tables in the source's order keep it, and show what takes longest
         largest = set(map(id, sorted(kept, key=lambda row: -row_ns(row))[:most]))
         kept = [row for row in kept if id(row) in largest]
@@ -68,8 +68,16 @@ def chosen(
         matching = set(map(id, every)) if wanted else set()
         more = [row for row in inside if id(row) in matching]
         parts = ((more, " of these"), (_without(inside, more), ""), (apart, f", {OUTSIDE_OF_STEPS}"))
-        kept += [_others(some, list(every[0]), what) for some, what in parts if some]
+        others = _mean if result["by"] == "step" else _others
+        kept += [others(some, list(every[0]), what) for some, what in parts if some]
     return {**result, "rows": kept + elsewhere}
+
+
+def _order(rows: Sequence[Row], column: str) -> Callable[[Row], tuple[bool, Any]]:
+    """Return the key by which rows are sorted: numbers from the largest, but those in _IN_ORDER; rows without one come last."""
+    number = any(isinstance(row[column], int | float) for row in rows)
+    sign = 1 if column in _IN_ORDER else -1
+    return lambda row: (row[column] is None, sign * (row[column] or 0) if number else str(row[column]))
 
 
 def _of_range(result: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
@@ -82,16 +90,8 @@ def _of_range(result: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
     return _without(rows, others), [meanwhile] if meanwhile["time_ns"] else []
 
 
-def with_columns(result: Mapping[str, Any], names: Sequence[str]) -> Table:
-    """Return a breakdown's rows with these columns only, numbers as JSON has them; ["all"] is every one. Raises NotInTable."""
-    rows = result["rows"]
-    known = tuple(rows[0]) if rows else ()
-    wanted = known if list(names) == ["all"] else tuple(_column(rows, name, "show") for name in names)
-    return of_rows(f"breakdown by {result['by']}", rows, wanted, first=wanted)
-
-
-def _column(rows: Sequence[Row], name: str, purpose: str) -> str:
-    """Return the column of this name, or that tables head so: "calls" is count, "time" is time_ns, "host" is host_ns.
+def column_of(rows: Sequence[Row], name: str, purpose: str) -> str:
+    """Return the column of this name, or that tables head so: "calls" is count, "ms" is time_ns, "host" is host_ns.
 
     Raises NotInTable where there is none. purpose: what it is wanted for, in words.
     """
@@ -158,6 +158,14 @@ def _others(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str,
         known = [row[name] for row in rows if row.get(name) is not None]
         whole[name] = sum(known) if known else None
     return whole
+
+
+def _mean(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str, Any]:
+    """Return the mean of steps as one row. what: which these are, in words."""
+    whole = _others(rows, columns, f"{what}, their mean")
+    return {
+        name: round(value / len(rows)) if name in _SUMS and name != "share" and value else value for name, value in whole.items()
+    }
 
 
 def finest(results: Mapping[str, Mapping[str, Any] | str]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from kernelscope.analysis.explain.device.explanation import CLOSE
 from kernelscope.reports import content, units
 from kernelscope.reports.text import SENTENCE, printable
 
@@ -18,7 +19,6 @@ Result = Mapping[str, Any]
 
 INSTRUMENTATION = content.INSTRUMENTATION
 UNEXPLAINED = "not explained"
-_CLOSE = 0.05  # of a step: without an interval a smaller difference may be noise
 _OFFSET = 2.0  # times the difference: percentages of it tell nothing where a cause is larger than that
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
@@ -121,7 +121,22 @@ def recordings(result: Result) -> list[str]:
 
 
 def answer(result: Result) -> str:
-    """Return in one sentence which side is slower, by how much, and how sure that is."""
+    """Return in one sentence which side is slower, by how much, how sure that is, and what costs most of it."""
+    return _difference(result) + _largest(result)
+
+
+def _largest(result: Result) -> str:
+    """Return what makes most of the difference, in few words; nothing where causes that hide each other are told first."""
+    shown, whole = scale(result), total(result)
+    found = [one for one in causes(result)[0] if one.delta_ns * whole > 0]
+    alike = result.get("significant") is False and "hidden" not in result
+    if not found or alike or result.get("hidden"):
+        return ""
+    first = max(found, key=lambda one: abs(one.delta_ns))
+    return f"; largest cause: {first.title.partition(': ')[0]} ({shown.signed(first.delta_ns)} {shown.unit})"
+
+
+def _difference(result: Result) -> str:
     a, b = names(result)
     delta, shown = total(result), scale(result)
     if result.get("significant") is False and "hidden" in result and result["findings"]:
@@ -133,9 +148,10 @@ def answer(result: Result) -> str:
         return f"{a} and {b} cannot be told apart: {_steps(result, shown)}, {much}{_interval(result, shown, False)}"
     if not shown.number(abs(delta)).strip("0.,"):
         return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
-    if not result.get("wall_interval_ns") and abs(delta) < _CLOSE * (result["a"].get("step_ns") or 0):
+    if not result.get("wall_interval_ns") and abs(delta) < CLOSE * (result["a"].get("step_ns") or 0):
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
-        return f"{a} and {b} are close: {_steps(result, shown)}, {much}{_interval(result, shown, False)}, noise may be as large"
+        ends = _interval(result, shown, False)
+        return f"{a} and {b} are close: {_steps(result, shown)}, {much}{ends}, and noise may be as large as that"
     verb = "slower" if delta > 0 else "faster"
     low, high = result.get("wall_interval_ns") or (delta, delta)
     if low <= 0 <= high:
@@ -206,12 +222,17 @@ def warnings(result: Result) -> list[str]:
 
 
 def parts(result: Result, most: int | None = None) -> list[RankedPart]:
-    """Return the parts of the difference with instrumentation last, rounded together; of more than `most` small ones are one."""
+    """Return the parts of the difference with instrumentation last, rounded together; of more than `most` small ones are one.
+
+    Those that would show as 0 are left out, unless all do.
+    """
     rows = [RankedPart(printable(part["part"]), int(part["delta_ns"])) for part in result["parts"]]
     whole = [*rows, RankedPart(INSTRUMENTATION, int(result["instrumentation_ns"]))]
     shown = scale(result)
     rounded = shown.together([part.delta_ns for part in whole])
-    whole = [RankedPart(part.label, ns) for part, ns in zip(whole, rounded, strict=True) if ns or part.label != INSTRUMENTATION]
+    shown_all = not any(rounded)
+    whole = [RankedPart(part.label, ns) for part, ns in zip(whole, rounded, strict=True)
+             if ns or (shown_all and part.label != INSTRUMENTATION)]  # fmt: skip
     if most is None or len(whole) <= most:
         return whole
     last = [part for part in whole if part.label == INSTRUMENTATION and most > 2]

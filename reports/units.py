@@ -5,28 +5,17 @@ Durations come in as nanoseconds. Decimal prefixes are used for bytes (1 MB is 1
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard
 
-UNKNOWN = "—"
+from kernelscope.analysis.accounting.durations import NS_PER as NS_PER
+from kernelscope.analysis.accounting.durations import UNKNOWN as UNKNOWN
+from kernelscope.analysis.accounting.durations import Number as Number
+from kernelscope.analysis.accounting.durations import common_unit as common_unit
+from kernelscope.analysis.accounting.durations import duration as duration
+from kernelscope.analysis.accounting.durations import known as known
+from kernelscope.analysis.accounting.durations import significant
+
 TIMES = "\u00d7"  # the multiplication sign
-NS_PER = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-
-Number = int | float
-
-
-def known(value: Number | None) -> TypeGuard[Number]:
-    """Whether a value is a number that can be shown: not null, not a bool, finite."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def common_unit(values: Iterable[Number | None]) -> str:
-    """Return the unit (a key of NS_PER) in which the smallest of these ns values is at least 1; ms when none is known."""
-    smallest = min((abs(value) for value in values if known(value) and value), default=None)
-    if smallest is None:
-        return "ms"
-    return max((unit for unit, size in NS_PER.items() if size <= max(smallest, 1)), key=NS_PER.__getitem__)
 
 
 def in_unit(ns: Number | None, unit: str, decimals: int = 2) -> str:
@@ -38,17 +27,6 @@ def in_unit(ns: Number | None, unit: str, decimals: int = 2) -> str:
     if value and abs(value) < least / 2:
         return f"<{least:.{decimals}f}" if value > 0 else f">-{least:.{decimals}f}"
     return f"{value:,.{decimals}f}"
-
-
-def duration(ns: Number | None) -> str:
-    """Return ns with the unit that suits it, three significant digits: 4.31 ms, 215 µs."""
-    if not known(ns):
-        return UNKNOWN
-    if not ns:
-        return "0 ns"
-    unit = common_unit([ns])
-    value = ns / NS_PER[unit]
-    return f"{_significant(value)} {unit}"
 
 
 def signed(ns: Number | None) -> str:
@@ -64,7 +42,7 @@ def interval(ends: Iterable[Number] | None) -> str:
     if len(pair) != 2 or not all(known(end) for end in pair):
         return UNKNOWN
     unit = common_unit([max(pair, key=abs)])
-    low, high = (_significant(end / NS_PER[unit]) for end in pair)
+    low, high = (significant(end / NS_PER[unit]) for end in pair)
     return f"{low} to {high} {unit}"
 
 
@@ -96,7 +74,7 @@ def ratio(value: Number | None, decimals: int = 2) -> str:
         return UNKNOWN
     if decimals == 1:
         return (">999" if value >= 999.5 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}") + TIMES
-    return _significant(value) + TIMES
+    return significant(value) + TIMES
 
 
 def percent(value: Number | None, decimals: int = 1) -> str:
@@ -120,7 +98,7 @@ def size(count: Number | None) -> str:
         return UNKNOWN
     for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(count) >= scale:
-            return f"{_significant(count / scale)} {unit}"
+            return f"{significant(count / scale)} {unit}"
     return f"{count:.0f} B"
 
 
@@ -138,12 +116,7 @@ def counted(value: Number | None, noun: str) -> str:
 
 def rate(value: Number | None) -> str:
     """Return a rate per second with three or more significant digits: 15,600, 48.2."""
-    return _significant(value) if known(value) else UNKNOWN
-
-
-def _significant(value: float) -> str:
-    magnitude = abs(value)
-    return f"{value:,.2f}" if magnitude < 9.995 else f"{value:,.1f}" if magnitude < 99.95 else f"{value:,.0f}"
+    return significant(value) if known(value) else UNKNOWN
 
 
 def energy(uj: Number | None) -> str:
@@ -151,7 +124,7 @@ def energy(uj: Number | None) -> str:
     if not known(uj):
         return UNKNOWN
     unit, size = _joules(abs(uj))
-    return f"{_significant(uj / size)} {unit}" if uj else "0 J"
+    return f"{significant(uj / size)} {unit}" if uj else "0 J"
 
 
 def energy_interval(low: Number | None, high: Number | None) -> str:
@@ -161,12 +134,12 @@ def energy_interval(low: Number | None, high: Number | None) -> str:
     if not known(low):
         return f"up to {energy(high)}"
     unit, size = _joules(max(abs(low), abs(high)))
-    return f"{_significant(low / size)} to {_significant(high / size)} {unit}"
+    return f"{significant(low / size)} to {significant(high / size)} {unit}"
 
 
 def watts(value: Number | None) -> str:
     """Return a power: 312 W."""
-    return f"{_significant(value)} W" if known(value) else UNKNOWN
+    return f"{significant(value)} W" if known(value) else UNKNOWN
 
 
 def _joules(uj: Number) -> tuple[str, int]:

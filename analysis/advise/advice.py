@@ -83,15 +83,16 @@ PARTS = tuple(
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return what to do about one recording; raise EvidenceError for what cannot be read.
 
-    Keys: schema, path, framework, device, hardware, step_ns, batch (samples of a step, None where not known), per, steps (what
-    they were taken from), certain (whether what repeats is surely a step), few_steps (how many were measured, where these are
-    few; else None), recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that of the
-    kernels; else None), unrecorded (why nothing that computes was recorded; else None), ranges (name, ns: where the program was
-    longest, of such a recording; else empty), devices (how many do work), other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns; what the host was in longest, of a
-    recording with recorded_ns), busy (cores, and others: how many of them other processes kept busy; None where not known, or
-    few), parts (what, ns; they add up to step_ns), recorded_parts (the same of recorded_ns; else empty), timeline (whether more than totals is known), longest (name and ns of the
-    kernel, on the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves
-    most first), notes.
+    Keys: schema, path, framework, device, hardware, step_ns, batch (samples of a step, None where not known), per, steps
+    (what they were taken from), certain (whether what repeats is surely a step), few_steps (how many were measured, where
+    these are few; else None), recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that
+    of the kernels; else None), unrecorded (why nothing that computes was recorded; else None), ranges (name, ns: where the
+    program was longest, of such a recording; else empty), devices (how many do work), other_devices (device, ns, parts; what
+    the others do in the same steps), calls (name, ns; what the host was in longest, of a recording with recorded_ns), busy
+    (cores, and others: how many of them other processes kept busy; None where not known, or few), parts (what, ns; they add
+    up to step_ns), recorded_parts (the same of recorded_ns; else empty), timeline (whether more than totals is known),
+    longest (name and ns of the kernel, on the host the kind of kernels, that takes a good part of the step; else None),
+    advice (see model.Advice; what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -189,7 +190,8 @@ def _idle(subject: Subject, cause: str) -> str:
     """Return what time is called in which nothing computes; where nothing tells what does, by where the host was."""
     if cause == idle_causes.UNSEEN and (subject.on_host or subject.unrecorded):
         return _UNRECORDED
-    return _BY_PLACE.get(cause) if subject.unrecorded and cause in _BY_PLACE else idle_part(cause, subject.on_host)
+    by_place = _BY_PLACE if subject.unrecorded else {}
+    return by_place.get(cause) or idle_part(cause, subject.on_host)
 
 
 def _ranges(subject: Subject) -> list[dict[str, Any]]:
@@ -294,8 +296,8 @@ def _left_out(subject: Subject) -> list[str]:
     known = subject.facts.get("left_out_steps") or {}
     took = {why: (count, ns) for why, (count, ns) in known.get("reasons", {}).items() if ns > _ASIDE * known["watched_ns"]}
     return [
-        f"not in it: {count} of {known['steps']} steps in which {why}; they took {words.ms(ns)} of the "
-        f"{words.ms(known['watched_ns'])} that were watched"
+        f"not in it: {count} of {known['steps']} steps in which {why}; they took {words.duration(ns)} of the "
+        f"{words.duration(known['watched_ns'])} that were watched"
         for why, (count, ns) in sorted(took.items(), key=lambda item: -item[1][1])
     ]
 
@@ -305,15 +307,16 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     traced_ns = subject.facts.get("traced_step_ns")
     if traced_ns and traced_ns < _SHORTER * subject.step_ns:
         notes.append(
-            f"steps take {words.ms(traced_ns)} in the pass that the parts come from, and {words.ms(subject.step_ns)} in the one "
-            "that records nothing: they are not of one kind, or the machine was busy, and the parts may not be this step's; "
+            f"steps take {words.duration(traced_ns)} in the pass that the parts come from, and "
+            f"{words.duration(subject.step_ns)} in the one that records nothing: they are not of one kind, or the machine was "
+            "busy, and the parts may not be this step's; "
             "`kernelscope breakdown --by step` shows each"
         )
     if traced_ns and traced_ns > (1 + _COST) * subject.step_ns:
         of_host = "the host's time" if not subject.on_host else "the rows that it made longer"
         notes.append(
-            f"steps took {words.ms(traced_ns)} while they were recorded; what recording cost is taken out of {of_host}, so that "
-            f"the parts add up to the step without it, {words.ms(subject.step_ns)}"
+            f"steps took {words.duration(traced_ns)} while they were recorded; what recording cost is taken out of {of_host}, so "
+            f"that the parts add up to the step without it, {words.duration(subject.step_ns)}"
         )
     notes += _left_out(subject)
     threads, cores = subject.setting("threads"), subject.cores
@@ -336,7 +339,7 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
         )
         overhead_ns = subject.trace.info.get("overhead_ns") or 0
         if overhead_ns > _ASIDE * subject.recorded_ns:
-            notes.append(f"{words.ms(overhead_ns)} of it were taken by the profiler itself, by its own records")
+            notes.append(f"{words.duration(overhead_ns)} of it were taken by the profiler itself, by its own records")
     elif subject.steps is None and subject.per != "a step":
         notes.append("nothing in the recording repeats as steps do: all of it counts, start-up included")
     if not subject.timeline and not subject.recorded_ns:

@@ -37,4 +37,4 @@ def of_copies(trace: Trace, copies: pd.DataFrame) -> pd.DataFrame:
 def named(names: pd.Series, ns: npt.NDArray[np.float64], most: int = 3) -> str:
     """Return the names with most time: aten::copy_ (4.1 ms), aten::clone (3.2 ms)."""
     sums = pd.Series(ns, index=names.index).groupby(names).sum().sort_values(ascending=False)
-    return ", ".join(f"{name} ({words.ms(float(sum_ns))})" for name, sum_ns in sums.head(most).items())
+    return ", ".join(f"{name} ({words.duration(float(sum_ns))})" for name, sum_ns in sums.head(most).items())

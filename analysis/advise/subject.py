@@ -15,7 +15,6 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
 from kernelscope.analysis.accounting.device_account import (
     ALL,
-    COMMUNICATION,
     COMPUTE,
     COPY,
     GRAPH,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from kernelscope.analysis.accounting.durations import duration as duration
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.explain.device.words import count as count
 from kernelscope.analysis.explain.device.words import kernel as kernel
 from kernelscope.analysis.explain.device.words import listed as listed
-from kernelscope.analysis.explain.device.words import ms as ms
 
 _PART = 0.1  # of a finding's time: what a statement takes at least to be named
 _NAMED = 3  # places that a sentence names
@@ -35,23 +35,26 @@ def ids(rows: pd.DataFrame) -> frozenset[int]:
 
 def share(subject: Subject, ns: float) -> str:
     """Return a time with its share of the step: 12.3 ms (41%)."""
-    return f"{ms(ns)} ({ns / max(subject.step_ns, 1):.0%})"
+    return f"{duration(ns)} ({ns / max(subject.step_ns, 1):.0%})"
 
 
 def kernels(rows: pd.DataFrame, most: int = 3) -> str:
     """Return what rows execute, what takes longest first: 24 x softmax_warp_forward (3.1 ms)."""
     named = rows.assign(short=[kernel(name) for name in rows["name"].fillna(rows["operator"]).fillna(rows["kind"])])
     sums = named.groupby("short")[["count", "time_ns"]].sum().sort_values("time_ns", ascending=False, kind="stable")
-    shown = [f"{count(float(one['count']))} x {name} ({ms(float(one['time_ns']))})" for name, one in sums.head(most).iterrows()]
+    shown = [
+        f"{count(float(one['count']))} x {name} ({duration(float(one['time_ns']))})" for name, one in sums.head(most).iterrows()
+    ]
     rest = sums.iloc[most:]
-    more = f" and {len(rest)} other{'s' if len(rest) > 1 else ''} ({ms(float(rest['time_ns'].sum()))})" if len(rest) else ""
+    others = f"{len(rest)} other{'s' if len(rest) > 1 else ''}"
+    more = f" and {others} ({duration(float(rest['time_ns'].sum()))})" if len(rest) else ""
     return ", ".join(shown) + more
 
 
 def largest(rows: pd.DataFrame, column: str, most: int = _NAMED) -> str:
     """Return the values of a column with most time: stem (4.1 ms), layer1.conv1 (3.2 ms)."""
     sums = rows.groupby(rows[column].astype("string"))["time_ns"].sum().sort_values(ascending=False, kind="stable")
-    return ", ".join(f"{name} ({ms(float(ns))})" for name, ns in sums.head(most).items() if ns > 0)
+    return ", ".join(f"{name} ({duration(float(ns))})" for name, ns in sums.head(most).items() if ns > 0)
 
 
 def where(rows: pd.DataFrame, column: str) -> list[str]:
@@ -87,7 +90,7 @@ def lines(
         matching = sums["text"].astype("string").str.contains(names).fillna(False).to_numpy(bool)
         sums = pd.concat([sums[inside], sums[matching & ~inside]])
     found = [
-        f"{row['file']}:{row['line']} `{str(row['text'])[:_LONGEST]}` ({ms(float(row['time_ns']))})"
+        f"{row['file']}:{row['line']} `{str(row['text'])[:_LONGEST]}` ({duration(float(row['time_ns']))})"
         for row in sums.head(_LINES).to_dict("records")
     ]
     return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
@@ -111,15 +114,15 @@ def idle_lines(subject: Subject, ns: float) -> list[str]:
 def _host_is_in(subject: Subject, begin: str, table: pd.DataFrame, recorded_ns: int) -> list[str]:
     """Return a sentence on the first of these lines; their times are of a recorded step, which is named where it differs."""
     apart = abs(recorded_ns - subject.step_ns) > _AS_LONG * subject.step_ns
-    of_recorded = f", in the recorded step of {ms(recorded_ns)}" if apart else ""
-    found = [f"{place(row)} ({ms(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
+    of_recorded = f", in the recorded step of {duration(recorded_ns)}" if apart else ""
+    found = [f"{place(row)} ({duration(float(row['took']))})" for row in table.head(_LINES).to_dict("records")]
     return [f"{begin} {'; '.join(found)}{of_recorded}."] if found else []
 
 
 def longest_place(subject: Subject, least_ns: float) -> str:
     """Return where the host was longest while the device idled, by the timeline, if at least so long; empty where not known."""
     table, _ = _host_lines(subject, "idle_ns", least_ns)
-    return "" if table.empty else f"{place(table.iloc[0].to_dict())} ({ms(float(table['took'].iloc[0]))})"
+    return "" if table.empty else f"{place(table.iloc[0].to_dict())} ({duration(float(table['took'].iloc[0]))})"
 
 
 def _meanwhile(subject: Subject, least_ns: float, names: str) -> list[str]:

@@ -30,7 +30,16 @@ def test_the_columns_that_were_asked_for(capsys):
     assert "no column 'colour' to show; there are kernel, kind" in err
     status, out, _ = shown(capsys, CAPTURE, "--by", "kernel", "--columns", "all")
     assert status == 0
-    assert "median ns" in out
+    assert "median, µs" in out
+    status, out, _ = shown(
+        capsys, CAPTURE, "--by", "kernel", "--columns", "kernel,ms,share,calls", "--rows", "2", "--format", "markdown"
+    )
+    assert status == 0
+    lines = [line.strip("| ").split(" | ") for line in out.splitlines() if line.startswith("|")]
+    head, _, first, second, rest, host, whole = lines
+    assert head == ["kernel", "time, ms", "share", "calls"]
+    assert whole[2] == "100.0%"
+    assert sum(float(line[1]) for line in (first, second, rest, host)) == pytest.approx(float(whole[1]), abs=0.02)
 
 
 @pytest.mark.parametrize("form", ["table", "markdown"])

@@ -99,3 +99,21 @@ def test_what_tells_most_of_a_recording():
     assert finest({"layer": unnamed, "range": ranges}) == "range"
     assert finest({"layer": unnamed, "range": {**ranges, "coverage": 0.2}}) == "kernel"
     assert finest({"layer": "no timeline", "range": "no ranges"}) == "kernel"
+
+
+_TIMES = (10, 30, 12, 28)
+STEPS = {
+    "by": "step", "step_ns": 20, "steps": 4,
+    "rows": [{"step": one, "duration_ns": ns, "time_ns": ns, "share": ns / 20} for one, ns in enumerate(_TIMES)],
+}  # fmt: skip
+
+
+def test_steps_that_are_left_out_are_told_by_their_mean():
+    rows = chosen(STEPS, most=2)["rows"]
+    assert [row["step"] for row in rows] == [1, 3, "(2 others, their mean)"]
+    assert rows[-1]["time_ns"] == rows[-1]["duration_ns"] == 11
+
+
+def test_lines_and_steps_are_sorted_as_they_follow_each_other():
+    assert [row["step"] for row in chosen(STEPS, sort="step")["rows"]] == [0, 1, 2, 3]
+    assert [row["step"] for row in chosen(STEPS, sort="ms")["rows"]] == [1, 3, 2, 0]

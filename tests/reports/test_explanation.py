@@ -111,12 +111,15 @@ def test_sentences_are_whole_and_lines_fit(case, width, hostile_explained):
     assert len(text_of(result, width, 12)) <= len(lines)
     if result != hostile_explained:
         assert not any(line.endswith("…") for line in lines)
-        assert len(lines) <= (34 if width < 80 else 30) or width < 60
+        assert len(lines) <= (36 if width < 80 else 31) or width < 60
 
 
 def test_the_answer_comes_first(explained):
-    first = " ".join(text_of(explained, 200)[:1])
-    assert first == ("cntk is slower than tensorflow by 5.70 ms per step (+92%): 6.19 → 11.89 ms; 95% interval 5.52 to 5.90 ms")
+    first = " ".join(line.strip() for line in text_of(explained, 200)[:2])
+    assert first == (
+        "cntk is slower than tensorflow by 5.70 ms per step (+92%): 6.19 → 11.89 ms; 95% interval 5.52 to 5.90 ms; "
+        "largest cause: cntk computes tanh in its own loop, tensorflow in a vectorised Eigen kernel (+2.90 ms)"
+    )
 
 
 @pytest.mark.parametrize("factor", [1, -1, 1e-3, 3e-6, 1e4])
@@ -178,18 +181,18 @@ def test_faster_noise_and_no_interval_are_said(explained):
         return explanation.answer({**explained, **changes})
 
     swapped = {"a": explained["b"], "b": explained["a"], "wall_delta_ns": -explained["wall_delta_ns"]}
-    assert first(**swapped, wall_interval_ns=[-5_903_188, -5_521_873]) == (
+    assert first(**swapped, wall_interval_ns=[-5_903_188, -5_521_873]).startswith(
         "tensorflow is faster than cntk by 5.70 ms per step (-48%): 11.88 → 6.18 ms; 95% interval 5.52 to 5.90 ms"
     )
-    assert first(significant=True, wall_interval_ns=[-7_240_000, 18_640_000]) == (
+    assert first(significant=True, wall_interval_ns=[-7_240_000, 18_640_000]).startswith(
         "cntk is slower than tensorflow by processor time, by how much is unsure: 6.19 → 11.89 ms, +5.70 ms per step (+92%); "
         "95% interval -7.24 to 18.64 ms"
     )
     assert first(significant=False, wall_interval_ns=[-7_240_000, 18_640_000]) == (
         "tensorflow and cntk cannot be told apart: 6.19 → 11.89 ms, +5.70 ms per step; 95% interval -7.24 to 18.64 ms"
     )
-    assert first(wall_interval_ns=None).endswith("11.89 ms; no interval: one recording a side")
-    assert first(wall_interval_ns=None, a={**explained["a"], "restarts": 1}).endswith("no interval: one restart only")
+    assert "11.89 ms; no interval: one recording a side; largest cause: " in first(wall_interval_ns=None)
+    assert "no interval: one restart only; " in first(wall_interval_ns=None, a={**explained["a"], "restarts": 1})
     same = {"wall_delta_ns": 0, "b": {**explained["b"], "step_ns": explained["a"]["step_ns"]}, "wall_interval_ns": None}
     assert first(**same).startswith("cntk and tensorflow take the same time: 6.19 → 6.19 ms")
     assert first(b={**explained["b"], "name": "tensorflow"}).startswith("tensorflow (B) is slower than tensorflow (A) by")

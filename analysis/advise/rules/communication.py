@@ -40,7 +40,7 @@ def exposed(subject: Subject) -> list[Advice]:
     took = f"{words.share(subject, ns)} {subject.per}"
     if subject.timeline:
         title = "communication between devices is not hidden behind computation"
-        said = f"Nothing computes beside {took} of {words.ms(whole)} of communication: {words.kernels(rows)}."
+        said = f"Nothing computes beside {took} of {words.duration(whole)} of communication: {words.kernels(rows)}."
     else:
         title = "devices communicate, and totals do not tell beside what"
         said = f"Communication takes {took}: {words.kernels(rows)}."

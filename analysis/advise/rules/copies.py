@@ -47,13 +47,13 @@ def exposed(subject: Subject) -> list[Advice]:
     ns = words.time_of(rows)
     pageable = rows[rows["name"].str.contains("ageable").fillna(False).to_numpy(bool)]
     room = _room(subject)
-    beside = f"copies can be hidden behind {words.ms(room)} of computation at most, beside which nothing is copied yet"
+    beside = f"copies can be hidden behind {words.duration(room)} of computation at most, beside which nothing is copied yet"
     beside = beside if room >= _SEEN else "no computation is left to hide copies behind"
     if words.time_of(pageable) > ns / 2:
         title, remedy = "copies from or to pageable memory hold up the device", words.text(subject, _PINNED)
         pinned, said = _pinning(subject, pageable)
         saves = pinned + min(ns - pinned, room)
-        estimate = f"{words.ms(pinned)} by {said}; {beside}"
+        estimate = f"{words.duration(pinned)} by {said}; {beside}"
     elif room < _LITTLE * ns:
         title, remedy = "copies between host and device take longer than computation can hide", words.text(subject, _FEWER)
         saves, estimate = _HALF * ns, f"half of them, where types of half the size are sent; {beside}"

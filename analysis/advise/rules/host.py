@@ -80,7 +80,7 @@ def device_waits(subject: Subject) -> list[Advice]:
     kernels = subject.kernels()
     count = float(kernels["count"].sum())
     mean = float(kernels["duration_ns"].sum()) / count if count else 0.0
-    short = f", {words.ms(mean)} each on average" if mean < _SHORT else f" of {words.ms(mean)} on average"
+    short = f", {words.duration(mean)} each on average" if mean < _SHORT else f" of {words.duration(mean)} on average"
     own = rows[(rows["cause"] == idle_causes.PROGRAM).to_numpy(bool)]
     evidence = [
         f"The device idles {words.share(subject, idle_ns)} {subject.per} while the host gets the next work ready; "
@@ -90,7 +90,7 @@ def device_waits(subject: Subject) -> list[Advice]:
     told = rows[rows["detail"].notna()]
     evidence += words.where(told, "detail") if words.time_of(told) > ns / 2 else []
     if subject.waited_ns:
-        follows = f"{words.ms(subject.waited_ns)} of it come right after the host had waited for the device"
+        follows = f"{words.duration(subject.waited_ns)} of it come right after the host had waited for the device"
         evidence.append(f"{follows}: faster launches do not save these.")
     mostly_own = words.time_of(own) > ns / 2
     title = "the device waits for the program's own code" if mostly_own else "the device waits for its launches"

@@ -92,7 +92,7 @@ def crowding(subject: Subject) -> list[Advice]:
             "the input pipeline runs Python on cores that the step needs",
             min(ns, subject.step_ns) / subject.cores,
             f"the time of these calls, one at a time, shared by {subject.cores} cores",
-            [f"The pipeline calls Python {words.count(calls)} times a step, {words.ms(ns)} in all, beside what computes."],
+            [f"The pipeline calls Python {words.count(calls)} times a step, {words.duration(ns)} in all, beside what computes."],
             IN_PYTHON,
             words.text(subject, _LINKS),
         )  # of no rows: it makes all of them longer
@@ -104,9 +104,8 @@ def _saved(subject: Subject, ns: int) -> tuple[float, str]:
     if not subject.on_host or subject.used_ns is None or not subject.cores:
         return float(ns), "all of the wait, where batches are ready in time"
     room = max(subject.step_ns - subject.used_ns / subject.cores, 0.0)
-    estimate = (
-        f"what the {subject.cores} cores can do beside the step: they are busy {words.ms(subject.used_ns)} of processor time"
-    )
+    used = words.duration(subject.used_ns)
+    estimate = f"what the {subject.cores} cores can do beside the step: they are busy {used} of processor time"
     return min(float(ns), room), estimate
 
 

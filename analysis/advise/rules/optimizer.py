@@ -54,7 +54,7 @@ def many_kernels(subject: Subject) -> list[Advice]:
             f"one pass over memory instead of the {passes} kernels of an update, and no launch for each parameter",
             [
                 f"{words.count(number)} kernels {subject.per} take {words.share(subject, kernel_ns)}, and nothing computes for "
-                f"{words.ms(host_ns)} around them: {words.kernels(loose)}."
+                f"{words.duration(host_ns)} around them: {words.kernels(loose)}."
             ],
             words.text(subject, {**_REMEDIES, **_of_class(subject)}),
             "https://docs.pytorch.org/docs/stable/optim.html" if subject.framework == "pytorch" else "",

@@ -29,7 +29,7 @@ def interrupted(subject: Subject) -> list[Advice]:
             "all of it, where no other process uses the device",
             [
                 f"{words.share(subject, ns)} {subject.per}: {float(rows['count'].sum()):.3g} kernels were interrupted for about "
-                f"{words.ms(found.usual_ns)} each, as long as a time slice; others of the same kernel and grid were not."
+                f"{words.duration(found.usual_ns)} each, as long as a time slice; others of the same kernel and grid were not."
             ],
             _REMEDY,
             "https://docs.nvidia.com/deploy/mps/index.html",

@@ -52,7 +52,7 @@ def _calls(subject: Subject) -> list[str]:
     sums = mine.assign(ns=mine["end_ns"] - mine["start_ns"]).groupby("name", observed=True)["ns"].agg(["size", "sum"])
     sums = sums.sort_values("sum", ascending=False).head(3)
     listed = ", ".join(
-        f"{words.count(one['size'] / steps)} x {name} ({words.ms(one['sum'] / steps)})" for name, one in sums.iterrows()
+        f"{words.count(one['size'] / steps)} x {name} ({words.duration(one['sum'] / steps)})" for name, one in sums.iterrows()
     )
     return [f"Calls that wait, {subject.per}: {listed}.", *_operators(subject, mine), *_lines(subject, mine)]
 
@@ -75,7 +75,7 @@ def _lines(subject: Subject, calls: pd.DataFrame) -> list[str]:
     keys = lines[["file", "function", "line", "text"]].astype({"file": "string", "function": "string", "text": "string"})
     sums = keys.take(at[at >= 0]).assign(took=took).groupby([*keys], dropna=False)["took"].sum().reset_index()
     rows = sums.sort_values("took", ascending=False, kind="stable").head(3).to_dict("records")
-    shown = (f"{words.place(row)} ({words.ms(row['took'] / max(subject.count, 1))})" for row in rows)
+    shown = (f"{words.place(row)} ({words.duration(row['took'] / max(subject.count, 1))})" for row in rows)
     return [f"Called in {', '.join(shown)}."]
 
 

@@ -44,7 +44,7 @@ def convolution_algorithms(case: Case) -> list[Suspicion]:
         )
         sentences = [
             f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}, "
-            f"{ev.ms(group.time_ns(side, kinds))}"
+            f"{ev.duration(group.time_ns(side, kinds))}"
             for side in (slow, fast)
         ]
         stated = host_evidence.owned(host_evidence.differing(case), "algorithms") if case.same_framework else []
@@ -111,7 +111,7 @@ def product_forms(case: Case) -> list[Suspicion]:
             forms = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
             title = f"{ev.name(case, slow)} multiplies in {ev.layers(chosen)} in another form than {ev.name(case, fast)}"
             sentences = [
-                f"{ev.place(group)}, {ev.name(case, side)}: {forms[side]}, {ev.ms(group.time_ns(side, ['gemm']))}"
+                f"{ev.place(group)}, {ev.name(case, side)}: {forms[side]}, {ev.duration(group.time_ns(side, ['gemm']))}"
                 for side in (slow, fast)
             ]
             result.append(Suspicion(cause, title, claims, "medium", sentences, ev.remedy(case, slow, _PRODUCT)))

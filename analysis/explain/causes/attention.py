@@ -28,8 +28,9 @@ def in_parts(case: Case) -> list[Suspicion]:
             f"{ev.name(case, fast)} by a fused kernel ({ev.number(count[fast])} in all)"
         )
         example = ev.largest(chosen)
+        place = ev.place(example)
         sentences = [
-            f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side))}, {ev.ms(example.time_ns(side))}"
+            f"{place}, {ev.name(case, side)}: {ev.executions(example.kernels(side))}, {ev.duration(example.time_ns(side))}"
             for side in (slow, fast)
         ]
         result.append(Suspicion(CAUSE, title, claims, "high", sentences, ev.remedy(case, slow, _FUSED)))

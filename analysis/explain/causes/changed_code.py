@@ -137,7 +137,7 @@ def batch(case: Case) -> list[Suspicion]:
             f"a step of {large.name} is of more samples: {a} in {case.a.name}, {b} in {case.b.name}",
             evidence.everything(case, min(1.0, most / abs(delta))),
             "medium",
-            [f"Per sample: {evidence.both_ms(case, *each)}."],
+            [f"Per sample: {evidence.both_times(case, *each)}."],
             "compare time per sample, or give both sides the same batch",
             precedence=0,
         )
@@ -164,7 +164,7 @@ def compilation(case: Case) -> list[Suspicion]:
             f"{slow.name} compiles functions anew while it steps: {evidence.pair(case, (counts[0], counts[1]))} a step",
             evidence.towards(case, amount, rows),
             "high",
-            [*map(_reason, functions[:_MOST_NAMED]), f"Compilation takes {evidence.both_ms(case, *times)} a step."],
+            [*map(_reason, functions[:_MOST_NAMED]), f"Compilation takes {evidence.both_times(case, *times)} a step."],
             remedies.get(functions[0]["kind"] if functions else "", remedies[""]),
             precedence=0,
         )

@@ -73,7 +73,7 @@ def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> 
     group = ev.largest(chosen)
     return [
         f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.SMALL), most=4)}"
-        f"{_moved(group.kernels(side, ev.SMALL))}, {ev.ms(group.time_ns(side, ev.SMALL))}"
+        f"{_moved(group.kernels(side, ev.SMALL))}, {ev.duration(group.time_ns(side, ev.SMALL))}"
         for side in order
     ]
 

@@ -9,6 +9,7 @@ from typing import cast
 
 import pandas as pd
 
+from kernelscope.analysis.accounting.durations import duration as duration
 from kernelscope.analysis.explain.causes.groups import MOVES as MOVES
 from kernelscope.analysis.explain.causes.groups import ONCE as ONCE
 from kernelscope.analysis.explain.causes.groups import RowGroup as RowGroup
@@ -317,11 +318,6 @@ def short(kernel: str) -> str:
 def place(group: RowGroup) -> str:
     """Return a group's layer and phase."""
     return f"{group.layer} {group.phase}".strip()
-
-
-def ms(ns: float) -> str:
-    """Return ns as ms, with the digits that are worth reading."""
-    return f"{ns / 1e6:.3f} ms" if abs(ns) < 1e6 else f"{ns / 1e6:.2f} ms"
 
 
 def number(count: float) -> str:

@@ -193,7 +193,7 @@ def across_frameworks(case: Case) -> list[Suspicion]:
             + ("calls the library directly" if direct else "runs a graph"),
             evidence.claims(rows),
             "medium",
-            [f"Host time around operators per step: {evidence.both_ms(case, a_ns, b_ns)}.", *([counts] if counts else [])],
+            [f"Host time around operators per step: {evidence.both_times(case, a_ns, b_ns)}.", *([counts] if counts else [])],
             _REMEDIES.get(str(eager.framework), "compile the step"),
         )
     ]

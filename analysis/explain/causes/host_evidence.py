@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.accounting import levels
+from kernelscope.analysis.accounting.durations import duration as duration
 from kernelscope.analysis.accounting.statistics import interval
 from kernelscope.analysis.explain import noise
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Case, Side
@@ -66,17 +67,10 @@ _WORKLESS = ("repeats", "timeout_s", "steps", "warmup", "seed", "data", "network
 _UNSET = "(not set)"
 
 
-def ms(ns: float | None) -> str:
-    """Return ns as text in ms, with as many digits as are worth reading."""
-    if ns is None:
-        return "unknown"
-    value = ns / 1e6
-    return f"{value:.0f} ms" if abs(value) >= 100 else f"{value:.3g} ms"
-
-
-def both_ms(case: Case, a_ns: float | None, b_ns: float | None) -> str:
+def both_times(case: Case, a_ns: float | None, b_ns: float | None) -> str:
     """Return both sides' ns in words: `1.2 ms in A, 3.4 ms in B`."""
-    return f"{ms(a_ns)} in {case.a.name}, {ms(b_ns)} in {case.b.name}"
+    a, b = ("unknown" if ns is None else duration(ns) for ns in (a_ns, b_ns))
+    return f"{a} in {case.a.name}, {b} in {case.b.name}"
 
 
 def slower(case: Case) -> tuple[Side, Side]:

@@ -91,8 +91,8 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
             claimed,
             "high" if case.same_framework else "medium",
             [
-                f"Getting the batch takes, per step: {evidence.both_ms(case, a_ns, b_ns)}.",
-                *([f"Other threads prepare batches for, per step: {evidence.both_ms(case, *beside)}."] if crowded else []),
+                f"Getting the batch takes, per step: {evidence.both_times(case, a_ns, b_ns)}.",
+                *([f"Other threads prepare batches for, per step: {evidence.both_times(case, *beside)}."] if crowded else []),
                 *_operators(case, slow is case.b),
                 *_python(slow),
                 *_workers(case),
@@ -154,7 +154,7 @@ def _operators(case: Case, b: bool) -> list[str]:
         return []  # most of it is in no operator
     times = mine.groupby(mine["operator"].astype("string"))["time_ns"].sum().nlargest(MOST_NAMED)
     named = "Most of it in" if times.sum() > mine["time_ns"].sum() / 2 else "The largest parts are in"
-    return [f"{named} {', '.join(f'{operator} ({evidence.ms(ns)})' for operator, ns in times.items())}."]
+    return [f"{named} {', '.join(f'{operator} ({evidence.duration(ns)})' for operator, ns in times.items())}."]
 
 
 def _python(side: Side) -> list[str]:
@@ -164,7 +164,7 @@ def _python(side: Side) -> list[str]:
         return []
     often = "once" if each == 1 else f"{each:,.3g} times"
     return [
-        f"{side.name}'s pipeline calls Python {often} a step (tf.py_function, tf.numpy_function), {evidence.ms(took)}: "
+        f"{side.name}'s pipeline calls Python {often} a step (tf.py_function, tf.numpy_function), {evidence.duration(took)}: "
         "only one of these runs at a time; with TensorFlow's own operators all threads do."
     ]
 

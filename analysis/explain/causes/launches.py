@@ -76,7 +76,7 @@ def gaps(case: Case) -> list[Suspicion]:
     what = "launches" if len(slow.trace.calls) else "operators"
     sentences = [
         f"{what.capitalize()} per step: {evidence.pair(case, started)}.",
-        f"Nothing computes while the host starts them: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+        f"Nothing computes while the host starts them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
     ]
     (_, a_mean), (_, b_mean) = _kernels(case.a), _kernels(case.b)
     if a_mean is not None and b_mean is not None:

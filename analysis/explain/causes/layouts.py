@@ -91,7 +91,9 @@ def _moves(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds:
     what = " and ".join({"layout": "conversions", "copy": "copies"}[kind] for kind in kinds)
     counts = {side: sum(group.count(side, kinds) for group in chosen) for side in order}
     times = {side: sum(group.time_ns(side, kinds) for group in chosen) for side in order}
-    return "; ".join(f"{ev.name(case, side)}: {ev.number(counts[side])} {what} per step, {ev.ms(times[side])}" for side in order)
+    return "; ".join(
+        f"{ev.name(case, side)}: {ev.number(counts[side])} {what} per step, {ev.duration(times[side])}" for side in order
+    )
 
 
 def _layouts_of(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds: tuple[str, ...]) -> list[str]:

@@ -87,7 +87,7 @@ def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> 
     group = ev.largest(chosen)
     return [
         f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, group.computing(side)))} "
-        f"({ev.listed(sorted(group.computed(side, 'library')))}), {ev.ms(group.time_ns(side))}"
+        f"({ev.listed(sorted(group.computed(side, 'library')))}), {ev.duration(group.time_ns(side))}"
         for side in order
     ]
 

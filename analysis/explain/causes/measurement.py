@@ -57,7 +57,9 @@ def warm_up(case: Case) -> list[Suspicion]:
     if abs(amount) < evidence.worth_ns(case) or amount * case.account.wall.delta_ns <= 0:
         return []
     side, longer = (case.b, excess[1]) if amount > 0 else (case.a, excess[0])
-    sentences = [f"The step of {side.name} is {evidence.ms(longer)} longer on average than at the end of the measured steps."]
+    sentences = [
+        f"The step of {side.name} is {evidence.duration(longer)} longer on average than at the end of the measured steps."
+    ]
     unlike = side.trace.diagnostics.get("steps with other kernels than most")
     if unlike:
         sentences.append(f"{unlike} of its recorded steps ran other kernels than most: it still tuned or compiled.")

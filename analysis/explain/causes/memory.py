@@ -59,7 +59,7 @@ def _sentences(case: Case) -> list[str]:
     pages, system = _faults(case), _system(case)
     if pages is None or system is None:
         return []
-    return [f"Page faults per step: {evidence.pair(case, pages)}; system time: {evidence.both_ms(case, *system)}."]
+    return [f"Page faults per step: {evidence.pair(case, pages)}; system time: {evidence.both_times(case, *system)}."]
 
 
 def faults(case: Case) -> list[Suspicion]:
@@ -115,7 +115,7 @@ def allocator(case: Case) -> list[Suspicion]:
             "high",
             [
                 f"Calls of the allocator per step: {evidence.pair(case, counts)}.",
-                f"The device idles in them: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+                f"The device idles in them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
             ],
             _REMEDIES.get(str(slow.framework), "a caching or asynchronous allocator (cudaMallocAsync)"),
         )

@@ -53,8 +53,8 @@ def implementation(case: Case) -> list[Suspicion]:
         kernels = pd.concat([group.kernels(side) for group in chosen])
         host = sum(int(group.rows[f"{side}_ns"].sum()) - group.time_ns(side) for group in chosen)
         sentences.append(
-            f"{ev.name(case, side)}: {ev.executions(kernels)} per step, {ev.ms(int(kernels['time_ns'].sum()))} in kernels and "
-            f"{ev.ms(host)} of the host"
+            f"{ev.name(case, side)}: {ev.executions(kernels)} per step, "
+            f"{ev.duration(int(kernels['time_ns'].sum()))} in kernels and {ev.duration(host)} of the host"
         )
     title = f"the optimizer's update is written otherwise: {texts[0]} per step, {texts[1]}"
     return [Suspicion("optimizer implementation", title, claims, "high", sentences, ev.remedy(case, slow, _REMEDY))]

@@ -105,7 +105,7 @@ def other_layers(case: Case) -> list[Suspicion]:
     if sides is None or not (alone[sides[0]] or behind):
         return []
     sentences = [
-        f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side))}, {ev.ms(group.time_ns(side))}"
+        f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side))}, {ev.duration(group.time_ns(side))}"
         for group in sorted(chosen, key=lambda group: -abs(group.delta_ns))[:3]
         for side in SIDES
         if group.count(side)
@@ -174,7 +174,7 @@ def smaller_batches(case: Case) -> list[Suspicion]:
         )
         sentences = [
             f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side, MAIN))} per step, "
-            f"{ev.ms(example.time_ns(side, MAIN))} for as many operations"
+            f"{ev.duration(example.time_ns(side, MAIN))} for as many operations"
             for side in (slow, fast)
         ]
         remedy = "compute larger batches at once, as far as memory allows, and accumulate over fewer of them"

@@ -41,7 +41,7 @@ def other_types(case: Case) -> list[Suspicion]:
     text = f"{ev.name(case, slow)} computes {ev.layers(chosen)} in {used[slow]}, {ev.name(case, fast)} in {used[fast]}"
     sentences = [
         f"{ev.place(example)}: {ev.executions(example.kernels(side, _kinds(example)))} in {used[side]}, "
-        f"{ev.ms(example.time_ns(side))} in {ev.name(case, side)}"
+        f"{ev.duration(example.time_ns(side))} in {ev.name(case, side)}"
         for side in (slow, fast)
     ]
     texts = _TF32 if "tf32" in used[fast] and "f32" in used[slow] else _ONE_TYPE
@@ -135,7 +135,7 @@ def casts(case: Case) -> list[Suspicion]:
         times = {side: sum(group.time_ns(side, ["cast"]) for group in chosen) for side in SIDES}
         title = f"{ev.name(case, slow)} converts types in {ev.layers(chosen)} where {ev.name(case, fast)} does less of it"
         sentence = "; ".join(
-            f"{ev.name(case, side)}: {ev.number(counts[side])} conversions per step, {ev.ms(times[side])}"
+            f"{ev.name(case, side)}: {ev.number(counts[side])} conversions per step, {ev.duration(times[side])}"
             for side in (slow, fast)
         )
         result.append(Suspicion("type conversions", title, claims, "high", [sentence], ev.remedy(case, slow, _ONE_TYPE)))

@@ -41,7 +41,9 @@ def _line(case: Case, slow: Side, amount: float) -> list[str]:
         return []
     file, line, text = (mine.index.get_level_values(level)[int(mine.argmax())] for level in ("file", "line", "text"))
     quoted = str(text) if len(str(text)) <= LONGEST_LINE else str(text)[: LONGEST_LINE - 1] + "…"
-    return [f"Most of it at {file}:{line}, `{quoted}`: {evidence.ms(float(mine.max()))} per step more than on the other side."]
+    return [
+        f"Most of it at {file}:{line}, `{quoted}`: {evidence.duration(float(mine.max()))} per step more than on the other side."
+    ]
 
 
 def overhead(case: Case) -> list[Suspicion]:
@@ -54,7 +56,7 @@ def overhead(case: Case) -> list[Suspicion]:
         return []
     slow = case.b if amount > 0 else case.a
     where = "in Python" if slow.framework else "on the host"  # a capture of a tool that knows no framework may be of any program
-    both = evidence.both_ms(case, rows["a_ns"].sum(), rows["b_ns"].sum())
+    both = evidence.both_times(case, rows["a_ns"].sum(), rows["b_ns"].sum())
     named = evidence.noticed(rows)
     largest = named.loc[named["delta_ns"].abs().nlargest(1).index]
     most = "".join(f"; most of the difference in {row.layer}, {row.cell}" for row in largest.itertuples())

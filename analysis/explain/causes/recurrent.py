@@ -90,7 +90,7 @@ def looped_cells(case: Case) -> list[Suspicion]:
         kernels = {side: sum(group.count(side, ("recurrent", *_KINDS)) for group in chosen) for side in SIDES}
         times = {side: sum(int(group.rows[f"{side}_ns"].sum()) for group in chosen) for side in SIDES}
         sentences = [
-            f"{ev.name(case, side)}: {ev.number(kernels[side])} kernels per step, {ev.ms(times[side])} with the host's part"
+            f"{ev.name(case, side)}: {ev.number(kernels[side])} kernels per step, {ev.duration(times[side])} with the host's part"
             for side in (slow, fast)
         ]
         fused = ev.listed(sorted({group.layer.split(" = ")[0] for group in chosen if group.count(fast, ["recurrent"])}))
@@ -117,7 +117,7 @@ def slower_cells(case: Case) -> list[Suspicion]:
         count = round(sum(group.count(side, _KINDS) for group in chosen))
         texts.append(f"{ev.name(case, side)} by {count} kernels per step")
         ran = ev.executions(example.kernels(side, _KINDS))
-        sentences.append(f"{ev.place(example)}, {ev.name(case, side)}: {ran}, {ev.ms(example.time_ns(side, _KINDS))}")
+        sentences.append(f"{ev.place(example)}, {ev.name(case, side)}: {ran}, {ev.duration(example.time_ns(side, _KINDS))}")
     title = (
         f"{ev.name(case, slow)} takes longer for the cells of {ev.layers(chosen)}; both run cell by cell, {' and '.join(texts)}"
     )

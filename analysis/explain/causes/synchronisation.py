@@ -68,7 +68,7 @@ def waits(case: Case) -> list[Suspicion]:
         return []
     sentences = [
         f"Waits per step: {evidence.pair(case, counts)}.",
-        f"The device idles in them and behind them: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+        f"The device idles in them and behind them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
     ]
     reading = _reading(case)
     return [

@@ -108,7 +108,7 @@ def idle_cores(case: Case) -> list[Suspicion]:
             "medium" if case.same_framework else "low",
             [
                 f"Cores kept busy on average: {evidence.pair(case, busy)}; processor time per step: "
-                f"{evidence.both_ms(case, *used)}.",
+                f"{evidence.both_times(case, *used)}.",
                 *_where_idle(slow),
             ],
             f"find what runs on one thread; {_REMEDIES.get(str(slow.framework), 'OMP_NUM_THREADS')}",
@@ -122,7 +122,7 @@ def _where_idle(side: Side) -> list[str]:
     use = cores(side, _threads(side))
     if use is None or use.inside_ns is None:
         return []
-    outside, inside = evidence.ms(use.outside_ns), evidence.ms(use.inside_ns)
+    outside, inside = evidence.duration(use.outside_ns), evidence.duration(use.inside_ns)
     return [f"Core time idle per step in {side.name}: {outside} outside of kernels, {inside} in them."]
 
 

@@ -43,7 +43,7 @@ def copies(case: Case) -> list[Suspicion]:
     sentences = [
         f"Copies per step: {evidence.pair(case, (a['copies'], b['copies']))}; "
         f"they move {evidence.pair(case, (a['bytes'] / 1e6, b['bytes'] / 1e6), ' MB')}.",
-        f"The step waits for them: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+        f"The step waits for them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
     ]
     mine = a if slow is case.a else b
     if mine["pageable"] > 0:

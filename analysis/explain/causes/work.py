@@ -49,7 +49,7 @@ def input_gradient(case: Case) -> list[Suspicion]:
         title = f"{ev.name(case, slow)} computes the gradient of the input in {group.layer}, {ev.name(case, fast)} does not"
         sentences = [
             f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, MAIN))}, "
-            f"{ev.ms(group.time_ns(side, MAIN))}"
+            f"{ev.duration(group.time_ns(side, MAIN))}"
             for side in (slow, fast)
         ]
         return [Suspicion("needless gradient of the input", title, claims, "high", sentences, ev.remedy(case, slow, _GRADIENT))]
@@ -101,8 +101,8 @@ def recomputation(case: Case) -> list[Suspicion]:
         sentences = [
             f"{ev.number(count[slow])} forward kernels per step run in {ev.name(case, slow)}'s backward phase, "
             f"{ev.number(count[fast])} in {ev.name(case, fast)}'s",
-            f"{group.layer} backward takes {ev.ms(int(group.rows[f'{slow}_ns'].sum()))} in {ev.name(case, slow)}, "
-            f"{ev.ms(int(group.rows[f'{fast}_ns'].sum()))} in {ev.name(case, fast)}",
+            f"{group.layer} backward takes {ev.duration(int(group.rows[f'{slow}_ns'].sum()))} in {ev.name(case, slow)}, "
+            f"{ev.duration(int(group.rows[f'{fast}_ns'].sum()))} in {ev.name(case, fast)}",
         ]
         result.append(Suspicion("recomputation", title, claims, "high", sentences, ev.remedy(case, slow, _RECOMPUTED)))
     return result
@@ -140,7 +140,7 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
         kinds = MAIN if any(len(group.kernels(side, MAIN)) for side in SIDES) else None
         sentences = [
             f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"
-            f"{_flops(group, side)}, {ev.ms(group.time_ns(side, kinds))}"
+            f"{_flops(group, side)}, {ev.duration(group.time_ns(side, kinds))}"
             for side in (slow, fast)
         ]
         confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"

@@ -24,6 +24,7 @@ from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/explain/1"
 _SMALLEST = 0.015  # of a step: as much as two runs of one program differ by
+CLOSE = 0.05  # of a step: without an interval a smaller difference may be noise
 _REPLACED = 20  # kernels that took one another's place, of which so many are listed
 _PLACES = 2  # of them in a finding's evidence
 _OPPOSED = 0.5  # share of the larger movement from which an opposite one is said to hide it
@@ -240,13 +241,18 @@ def _too_little(case: DeviceCase) -> str:
     if pace is not None:
         return f"what differs most is idle time for the host ({what}): {pace.sentence(case)}"
     if off is not None and abs(delta) <= off:
-        return f"what differs most ({what}) varies as much from step to step (95%: {words.ms(off)})"
+        return f"what differs most ({what}) varies as much from step to step (95%: {words.duration(off)})"
     return f"what differs most ({what}) differs by no more than two runs of one program can"
 
 
 def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: float | None) -> str:
-    """Return how sure a finding is: less where the work differs, and not high where its interval includes zero."""
-    unsure = off is not None and abs(explains) <= off and finding.confidence == "high"
+    """Return how sure a finding is: less where the work differs, and not high where it may be noise.
+
+    That is so where its interval includes zero, and where steps that differ little have none.
+    """
+    delta = case.b.account.step_ns - case.a.account.step_ns
+    noise = _interval(case) is None and abs(delta) < CLOSE * case.a.account.step_ns if off is None else abs(explains) <= off
+    unsure = noise and finding.confidence == "high"
     return _LESS_SURE[finding.confidence] if unsure or _other_work(case) else finding.confidence
 
 
@@ -288,7 +294,7 @@ def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
     gains = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns < 0]
     losses = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns > 0]
     return (
-        f"{case.b.name} gains {words.ms(-down)} {case.per} ({words.listed(gains)}) and loses {words.ms(up)} "
+        f"{case.b.name} gains {words.duration(-down)} {case.per} ({words.listed(gains)}) and loses {words.duration(up)} "
         f"({words.listed(losses)}): one hides the other"
     )
 
@@ -306,8 +312,8 @@ def _earlier_work(side: DeviceSide) -> list[str]:
     if tail < _TAIL * side.account.step_ns:
         return []
     others = round(float(lengths[1:].mean()))
-    before = f"{words.ms(tail)} of its first step are kernels launched before it"
-    return [f"{side.name}: {before}; other steps take {words.ms(others)} each"]
+    before = f"{words.duration(tail)} of its first step are kernels launched before it"
+    return [f"{side.name}: {before}; other steps take {words.duration(others)} each"]
 
 
 def _notes(case: DeviceCase) -> list[str]:
@@ -318,13 +324,13 @@ def _notes(case: DeviceCase) -> list[str]:
         where = f" on {side.hardware}" if side.hardware else ""
         notes.append(f"{side.label} is {side.path}{where}{steps}")
         if len(side.busy_ns) > 1:
-            busy = ", ".join(f"{device} {words.ms(ns)}" for device, ns in side.busy_ns.items())
+            busy = ", ".join(f"{device} {words.duration(ns)}" for device, ns in side.busy_ns.items())
             notes.append(f"{side.name}, how long each device is busy in a step: {busy}; {side.account.device} is explained")
         outside = side.account.outside
         lost = outside[outside["count"] > 0]
         if len(lost):
             columns = (lost[name].tolist() for name in ("count", "part", "duration_ns"))
-            parts = [f"{number} {part} ({words.ms(ns)})" for number, part, ns in zip(*columns, strict=True)]
+            parts = [f"{number} {part} ({words.duration(ns)})" for number, part, ns in zip(*columns, strict=True)]
             notes.append(f"{side.name}, outside of steps: {', '.join(parts)}")
         notes += _earlier_work(side)
     notes.append("each side was recorded once: by how much two runs of one program differ is not in the interval")

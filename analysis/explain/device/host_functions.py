@@ -24,7 +24,7 @@ def sentences(case: DeviceCase, delta_ns: float) -> list[str]:
     told = change[((change > 0) == (delta_ns > 0)) & (change.abs() >= _LEAST * abs(delta_ns))]
     names = told.sort_values(key=lambda ns: -ns.abs(), kind="stable").head(_MOST).index
     parts = [
-        f"{name} ({words.ms(both.loc[name, 'a'])} in {case.a.name}, {words.ms(both.loc[name, 'b'])} in {case.b.name})"
+        f"{name} ({words.duration(both.loc[name, 'a'])} in {case.a.name}, {words.duration(both.loc[name, 'b'])} in {case.b.name})"
         for name in names
     ]
     return [f"Meanwhile the host is in {', '.join(parts)}."] if parts else []

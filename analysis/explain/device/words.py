@@ -6,24 +6,16 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from kernelscope.analysis.accounting.durations import duration as duration
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 from kernelscope.analysis.kernels.short_names import short
 
 kernel = short  # a kernel's short name
 
 
-def ms(ns: float) -> str:
-    """Return ns as ms, with the digits that are worth reading."""
-    value = abs(ns) / 1e6
-    if value >= 1000:
-        return f"{ns / 1e9:.3g} s"
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
-    return f"{ns / 1e6:.{digits}f} ms"
-
-
 def change(case: DeviceCase, a_ns: float, b_ns: float) -> str:
     """Return both sides' times: 44.3 ms in A, 12.5 ms in B."""
-    return f"{ms(a_ns)} in {case.a.name}, {ms(b_ns)} in {case.b.name}"
+    return f"{duration(a_ns)} in {case.a.name}, {duration(b_ns)} in {case.b.name}"
 
 
 def of_rows(case: DeviceCase, rows: pd.DataFrame) -> str:
@@ -43,10 +35,12 @@ def executions(rows: pd.DataFrame, side: str, most: int = 3) -> str:
         return "none"
     named = mine.assign(short=[kernel(name) for name in mine["name"]])
     sums = named.groupby("short")[[f"{side}_count", f"{side}_ns"]].sum().sort_values(f"{side}_ns", ascending=False, kind="stable")
-    parts = [f"{count(one[f'{side}_count'])} x {name} ({ms(one[f'{side}_ns'])})" for name, one in sums.head(most).iterrows()]
+    parts = [
+        f"{count(one[f'{side}_count'])} x {name} ({duration(one[f'{side}_ns'])})" for name, one in sums.head(most).iterrows()
+    ]
     rest = sums.iloc[most:]
     number = count(rest[f"{side}_count"].sum())
-    more = f" and {number} other{'' if number == '1' else 's'} ({ms(rest[f'{side}_ns'].sum())})" if len(rest) else ""
+    more = f" and {number} other{'' if number == '1' else 's'} ({duration(rest[f'{side}_ns'].sum())})" if len(rest) else ""
     return ", ".join(parts) + more
 
 

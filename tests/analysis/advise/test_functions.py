@@ -28,13 +28,13 @@ def step(number, start, waits):
 @pytest.mark.parametrize(
     ("waits", "topic", "sentence"),
     [
-        (True, "synchronisation", "Called in train.py:31 report (0.120 ms)."),
+        (True, "synchronisation", "Called in train.py:31 report (120 µs)."),
         # the device idles for 900 us: in main for 20 + 20 + 40 of them, less than what is worth a word
         (
             False,
             "host-bound",
-            "While the device idles, for whatever reason, the host is in metrics.py:4 write (0.700 ms); "
-            "train.py:31 report (0.120 ms).",
+            "While the device idles, for whatever reason, the host is in metrics.py:4 write (700 µs); "
+            "train.py:31 report (120 µs).",
         ),
     ],
 )

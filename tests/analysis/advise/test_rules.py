@@ -117,7 +117,7 @@ def test_copies_within_the_device():
     result = advised(*TUNED, *_moves("aten::clone", number=8), *_moves("aten::cat", number=2))
     first = result["advice"][0]
     assert (first["topic"], first["saves_ns"]) == ("copies within the device", pytest.approx(1e6, rel=0.01))
-    assert "Launched by aten::clone (0.800 ms), aten::cat (0.200 ms)." in first["evidence"]
+    assert "Launched by aten::clone (800 µs), aten::cat (200 µs)." in first["evidence"]
     assert "fewer clone()" in first["remedy"]
 
 
@@ -419,7 +419,9 @@ def test_a_recording_of_nothing_that_computes_gets_no_advice():
     result = advised(Within("load", (Host(5000),)), Host(4000), marked=False)
     assert result["advice"] == []
     assert result["unrecorded"] == "the recording holds no kernels and no operators"
-    assert answer(result).startswith("The recording covers 68.0 ms: in the program's ranges 59%, nothing recorded 41%; by range: ")
+    assert answer(result).startswith(
+        "The recording covers 68.0 ms: in the program's ranges 59%, nothing recorded 41%; by range: "
+    )
     assert answer(result).endswith("What computes is not known: the recording holds no kernels and no operators.")
 
 

@@ -46,7 +46,7 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
         return  # what it replaces is not there: other work, not another algorithm
     alone, rows = float(rows[f"{fused}_ns"].sum()), pd.concat([rows, fewer])
     sentences = [
-        f"The fused kernels alone take {words.ms(alone)} in {case.side(fused).name}; the rest is of kernels that "
+        f"The fused kernels alone take {words.duration(alone)} in {case.side(fused).name}; the rest is of kernels that "
         f"{case.side(other).name} executes more often, wherever they are.",
         *words.both(case, rows),
     ]

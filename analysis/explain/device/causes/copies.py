@@ -104,8 +104,8 @@ def _hidden_otherwise(case: DeviceCase, copies: pd.DataFrame) -> str | None:
     if abs(hidden["b"] - hidden["a"]) < abs(lasted["b"] - lasted["a"]):
         return None
     return (
-        f"the copies take as long on both sides, and kernels overlap (hide) {words.ms(hidden['a'])} of them in {case.a.name}, "
-        f"{words.ms(hidden['b'])} in {case.b.name}"
+        "the copies take as long on both sides, and kernels overlap (hide) "
+        f"{words.duration(hidden['a'])} of them in {case.a.name}, {words.duration(hidden['b'])} in {case.b.name}"
     )
 
 
@@ -132,7 +132,7 @@ def _operators(case: DeviceCase) -> list[str]:
         names = operators["name"].astype("string")
         mine = operators[names.str.contains(r"(?i)copy|setvalue", regex=True).fillna(False).to_numpy(bool)]
         sums = (mine["end_ns"] - mine["start_ns"]).groupby(mine["name"].astype("string")).sum().sort_values(ascending=False)
-        texts = [f"{name} ({words.ms(float(ns))})" for name, ns in sums.head(3).items()]
+        texts = [f"{name} ({words.duration(float(ns))})" for name, ns in sums.head(3).items()]
         result.append(f"{case.side(key).name}: {', '.join(texts) or 'none'}.")
     return result
 
@@ -158,7 +158,7 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
         return f"{case.side(fast).name} computes on the CPU and needs none", "high"
     if min(lasted.values()) <= 0:
         return f"{case.side(fast).name} has none", "high"
-    return f"they take {words.ms(lasted[slow])} there and {words.ms(lasted[fast])} here", "medium"
+    return f"they take {words.duration(lasted[slow])} there and {words.duration(lasted[fast])} here", "medium"
 
 
 def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:

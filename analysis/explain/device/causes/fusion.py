@@ -43,8 +43,8 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
         f" {words.count(totals['b'])} in {case.b.name}; {case.side(few).name} has {what}"
     )
     sentences = [
-        f"{words.of_rows(case, mine)} {case.per}: {words.ms(float(removed['delta_ns'].sum()))} of kernels that are fewer or gone,"
-        f" +{words.ms(float(added['delta_ns'].sum()))} of others.",
+        f"{words.of_rows(case, mine)} {case.per}: {words.duration(float(removed['delta_ns'].sum()))} "
+        f"of kernels that are fewer or gone, +{words.duration(float(added['delta_ns'].sum()))} of others.",
         *words.both(case, mine),
         *compiled.sentences(case),
     ]

@@ -39,7 +39,7 @@ def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
         f"{case.side(mine).name} computes in CUDA graphs, {other.name} launches kernels one by one: {words.of_rows(case, rows)}",
         rows["row"].tolist(),
         "medium",
-        [f"Graphs, whose kernels were not recorded, take {words.ms(times[mine])} of a step of {case.side(mine).name}.",
+        [f"Graphs, whose kernels were not recorded, take {words.duration(times[mine])} of a step of {case.side(mine).name}.",
          *words.both(case, case.kernels())],
         f"to compare kernel by kernel, record with {RECORD_GRAPHS}", structural=True)  # fmt: skip
 

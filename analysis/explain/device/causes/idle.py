@@ -54,8 +54,8 @@ def on_other_processors(case: DeviceCase) -> Iterator[DeviceFinding]:
     slow, _, _, _ = words.slower(case, rows)
     a, b = (float(rows[f"{key}_ns"].sum()) for key in SIDES)
     title = (
-        f"other hardware: in {case.a.name} nothing runs on {case.a.computes_on} for {words.ms(a)} {case.per}, "
-        f"in {case.b.name} nothing on {case.b.computes_on} for {words.ms(b)}"
+        f"other hardware: in {case.a.name} nothing runs on {case.a.computes_on} for {words.duration(a)} {case.per}, "
+        f"in {case.b.name} nothing on {case.b.computes_on} for {words.duration(b)}"
     )
     sentences = [
         _busy(case).replace("The device is", "It is"),
@@ -161,7 +161,7 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
     opening = alone and early * delta > 0 and abs(early) > _MOSTLY * abs(delta)
     if opening:
         when = "before the step's first operator, where programs make their input ready"
-        sentences.append(f"{words.ms(abs(early))} of the difference {case.per} is {when}.")
+        sentences.append(f"{words.duration(abs(early))} of the difference {case.per} is {when}.")
     if alone:
         sentences.append("As many kernels are launched on both sides, and most of the difference is time in which none is.")
     yield DeviceFinding(
@@ -253,7 +253,7 @@ def _longer(case: DeviceCase, rows: pd.DataFrame, slower: str, faster: str) -> s
     """Return how long each side idles: ": 544 ms a step in A, 34.4 ms in B"."""
     a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
     slow, fast = (b, a) if b > a else (a, b)
-    return f": {words.ms(slow)} {case.per} in {slower}, {words.ms(fast)} in {faster}"
+    return f": {words.duration(slow)} {case.per} in {slower}, {words.duration(fast)} in {faster}"
 
 
 def _busy(case: DeviceCase) -> str:

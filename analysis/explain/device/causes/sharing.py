@@ -28,7 +28,7 @@ def interrupted(case: DeviceCase) -> Iterator[DeviceFinding]:
     )
     sentences = [
         f"Interrupted kernels {case.per}: {counts['a']} in {case.a.name}, {counts['b']} in {case.b.name}, for about "
-        f"{words.ms(found.usual_ns)} each, as long as a time slice.",
+        f"{words.duration(found.usual_ns)} each, as long as a time slice.",
         "Others of the same kernels on the same grids were not interrupted; the kernels' own time is without it.",
     ]
     yield DeviceFinding("shared device", title, rows["row"].tolist(), "high", sentences, _REMEDY)

@@ -67,7 +67,7 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
         both = f"{words.of_rows(case, mine)}, {words.count(counts['a'])} and {words.count(counts['b'])} {case.per}"
         title = f"{name} ({named}) take longer in {slower} than in {faster}: {both}"
     else:
-        time = words.ms(float(mine[f"{slow}_ns"].sum()))
+        time = words.duration(float(mine[f"{slow}_ns"].sum()))
         title = f"only {slower} has {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
     cause = f"more {name}" if more else f"slower {name}"
     sentences = words.both(case, mine)

@@ -22,7 +22,7 @@ def test_winograd_against_implicit_gemm_of_cudnn(make_kernel, make_kernels_case,
     (found,) = suspected(algorithms, made)
     assert found.title == "B computes the convolutions of conv1 by implicit gemm, A by winograd"
     assert found.claims == {"r1": 700, "r2": 5}
-    assert found.evidence[0] == f"conv1 forward, B: 1 x {CUDNN['gemm'][0][:59]}…, 0.001 ms"
+    assert found.evidence[0] == f"conv1 forward, B: 1 x {CUDNN['gemm'][0][:59]}…, 1.00 µs"
     assert "cudnn.benchmark" in found.remedy
     (mirrored,) = suspected(algorithms, swapped(made))
     assert (mirrored.title, mirrored.claims) == (found.title, {"r1": -700, "r2": -5})
@@ -71,7 +71,7 @@ def test_products_of_the_same_size_with_other_flags(make_kernel, make_kernels_ca
     made = make_kernels_case([("fc1", "forward", [product(make_kernel, 200, "NN")], [product(make_kernel, 900, "TT")], 5, 6)])
     (found,) = suspected(algorithms, made)
     assert (found.cause, found.claims) == ("transposition of products", {"r1": 700})
-    assert "1 x ampere_sgemm_128x64_tt 64x100x400 TT, 0.001 ms" in found.evidence[0]
+    assert "1 x ampere_sgemm_128x64_tt 64x100x400 TT, 900 ns" in found.evidence[0]
     (mirrored,) = suspected(algorithms, swapped(made))
     assert (mirrored.title, mirrored.claims) == (found.title, {"r1": -700})
 

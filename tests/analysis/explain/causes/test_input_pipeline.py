@@ -21,8 +21,8 @@ def test_time_for_the_batch_is_claimed_but_copies_to_the_device_are_not(make_cas
     (found,) = suspected(input_pipeline, made)
     assert found.claims == {"r1": 500, "r2": 2900}
     assert found.title == "slow waits longer for its batches"
-    assert "0.0001 ms in plain, 0.0035 ms in slow" in found.evidence[0]
-    assert "ResizeBicubic (0.0029 ms)" in found.evidence[1]
+    assert "100 ns in plain, 3.50 µs in slow" in found.evidence[0]
+    assert "ResizeBicubic (2.90 µs)" in found.evidence[1]
     assert "DataLoader(num_workers" in found.remedy
     (mirrored,) = suspected(input_pipeline, swapped(made))
     assert mirrored.claims == {"r1": -500, "r2": -2900}
@@ -93,6 +93,6 @@ def test_workers_and_python_functions_are_in_the_evidence(workers, make_case, ma
     trace = Trace(steps=make_steps(2, 1000), operators=conform("operators", pd.DataFrame(operators)))
     sides = make_side("a", "tensorflow"), make_side("b", "tensorflow", trace=trace, batches_by_workers=workers)
     (found,) = suspected(input_pipeline, make_case(ROWS, *sides, cells=CELLS))
-    assert "b's pipeline calls Python 2 times a step (tf.py_function, tf.numpy_function), 0.0008 ms" in found.evidence[2]
+    assert "b's pipeline calls Python 2 times a step (tf.py_function, tf.numpy_function), 800 ns" in found.evidence[2]
     assert [one for one in found.evidence if one.startswith("Workers make the batches of b")] == found.evidence[3:]
     assert len(found.evidence) == 3 + bool(workers)

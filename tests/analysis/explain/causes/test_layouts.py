@@ -25,7 +25,7 @@ def test_convolutions_channels_last_between_copies_own_their_layers(between_copi
         "B computes the convolutions of conv1 channels last, with conversions and copies around; A channels first"
     )
     assert found.claims == {"r1": 100, "r2": -300, "r3": 900, "r4": 80}
-    assert found.evidence[0] == "B: 2 conversions and copies per step, 0.001 ms; A: 1 conversions and copies per step, 0.000 ms"
+    assert found.evidence[0] == "B: 2 conversions and copies per step, 900 ns; A: 1 conversions and copies per step, 300 ns"
     assert "convolutions read acdb" in found.evidence[1]
     (mirrored,) = suspected(layouts, swapped(between_copies))
     assert mirrored.title == found.title

@@ -43,7 +43,7 @@ def test_without_a_recorded_switch_another_library_is_slower(make_kernel, make_k
     (found,) = suspected(libraries, made)
     assert found.title == "B computes conv1 with mkl, slower here than onednn in A"
     assert found.claims == {"r1": -600, "r2": 2600, "r3": 700, "r4": 40}
-    assert "64 x SGEMM (mkl), 0.003 ms" in found.evidence[0]
+    assert "64 x SGEMM (mkl), 3.30 µs" in found.evidence[0]
     (mirrored,) = suspected(libraries, swapped(made))
     assert (mirrored.title, mirrored.claims) == (found.title, {row: -ns for row, ns in found.claims.items()})
 

@@ -28,7 +28,7 @@ def test_time_outside_of_operators_with_its_line(make_case, make_side, suspected
     (found,) = suspected(python, made)
     assert found.claims == {"r2": 2000, "r3": 100}
     assert found.precedence == 2
-    assert "Most of it at train.py:9, `log(loss)`: 0.0023 ms per step more than on the other side." in found.evidence
+    assert "Most of it at train.py:9, `log(loss)`: 2.30 µs per step more than on the other side." in found.evidence
     (mirrored,) = suspected(python, swapped(made))
     assert mirrored.claims == {"r2": -2000, "r3": -100}
     assert mirrored.title == found.title

@@ -1,0 +1,43 @@
+"""Times as people read them, in the unit that suits each: what is unknown is shown as such, and never as 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from numbers import Real
+from typing import TypeGuard
+
+UNKNOWN = "—"
+NS_PER = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+Number = int | float
+
+
+def known(value: Number | None) -> TypeGuard[Number]:
+    """Whether a value is a number that can be shown, numpy's too: not null, not a bool, finite."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def common_unit(values: Iterable[Number | None]) -> str:
+    """Return the unit (a key of NS_PER) in which the smallest of these ns values is at least 1; ms when none is known."""
+    smallest = min((abs(value) for value in values if known(value) and value), default=None)
+    if smallest is None:
+        return "ms"
+    return max((unit for unit, size in NS_PER.items() if size <= max(smallest, 1)), key=NS_PER.__getitem__)
+
+
+def duration(ns: Number | None) -> str:
+    """Return ns with the unit that suits it, three significant digits: 4.31 ms, 215 µs."""
+    if not known(ns):
+        return UNKNOWN
+    if not ns:
+        return "0 ns"
+    unit = common_unit([ns])
+    value = ns / NS_PER[unit]
+    return f"{significant(value)} {unit}"
+
+
+def significant(value: float) -> str:
+    """Return a number with three significant digits, whole from 100 on."""
+    magnitude = abs(value)
+    return f"{value:,.2f}" if magnitude < 9.995 else f"{value:,.1f}" if magnitude < 99.95 else f"{value:,.0f}"
