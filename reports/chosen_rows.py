@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
+from kernelscope.analysis.accounting.breakdowns import BY
 from kernelscope.analysis.accounting.levels import OUTSIDE_OF_STEPS
 from kernelscope.reports import units
 from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
@@ -99,7 +100,8 @@ def column_of(rows: Sequence[Row], name: str, purpose: str) -> str:
         return name
     found = next((key for key in (name, _HEADED.get(name, ""), f"{name}_ns") if key in rows[0]), None)
     if found is None:
-        raise NotInTable(f"no column {name!r} to {purpose}; there are {', '.join(rows[0])}")
+        there = f"--by {name} has it" if name in BY else f"there are {', '.join(rows[0])}"
+        raise NotInTable(f"no column {name!r} to {purpose}; {there}")
     return found
 
 

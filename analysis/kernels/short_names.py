@@ -21,6 +21,11 @@ _TENSILE = re.compile(r"(?:Custom_)?Cijk_\w+?_MT\d+x\d+x\d+")
 _XMMA = re.compile(
     r"xmma_cudnn::\S*?implicit_gemm::(?P<way>(?:strided_)?[dw]?f?(?:prop|grad)\w*?)::.*?_(?P<type>\w+?)_traits", re.DOTALL
 )
+_TILE = re.compile(r"Cta_tile<[\w:]+, \(int\)(\d+), \(int\)(\d+), \(int\)(\d+)")
+# cuBLAS's and cuDNN's of the same generator: what, in which types, which stand beside the name, of which operands, in which tiles
+_TILED = re.compile(
+    r"(?P<what>sm\d+_xmma_[a-z]+(?:_[a-z]+)*)_\w*?(?:_(?P<operands>[nt]{2}_[nt]))?_tilesize(?P<tile>\d+x\d+x\d+)_\w*"
+)
 _RETURN = re.compile(r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[^\W_]+")
@@ -82,7 +87,12 @@ def _own_words(names: list[str], word: re.Pattern[str]) -> list[str]:
 
 def _plain(name: object) -> str:
     if generated := _XMMA.search(str(name)[:2000]):
-        return f"xmma {generated['way'].replace('_indexed', '')} ({generated['type']})"
+        tile = _TILE.search(str(name)[:2000])
+        size = f" {'x'.join(tile.groups())}" if tile else ""
+        return f"xmma {generated['way'].replace('_indexed', '')}{size} ({generated['type']})"
+    if tiled := _TILED.fullmatch(str(name)[:2000]):
+        operands = f"_{tiled['operands']}" if tiled["operands"] else ""
+        return f"{tiled['what']}{operands} {tiled['tile']}" + (" split-k" if _SPLIT.search(str(name)) else "")
     if tensile := _TENSILE.match(str(name)):
         return tensile[0]
     plain = _RETURN.sub("", str(name).replace("(anonymous namespace)::", "").replace("<unnamed>::", ""))

@@ -1,4 +1,4 @@
-"""What the README shows of advice is what the commands print today."""
+"""What the README and the docs show of advice and explanations is what the commands print today."""
 
 import os
 import re
@@ -14,31 +14,35 @@ from tests.places import ROOT, corpus
 WORDS = ROOT / "tests" / "data" / "gpu" / "h100" / "words"
 
 
-def shown(start):
-    """Return the lines of the README's block that has a line with this beginning, but for what is left out."""
-    blocks = re.findall(r"^```\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf8"), re.MULTILINE | re.DOTALL)
+def shown(page, start):
+    """Return the lines of a page's block that has a line with this beginning, but for what is left out."""
+    blocks = re.findall(r"^```\n(.*?)^```$", (ROOT / page).read_text(encoding="utf8"), re.MULTILINE | re.DOTALL)
     [lines] = [block.splitlines() for block in blocks if re.search(f"^{re.escape(start)}", block, re.MULTILINE)]
     return [line for line in lines if line and line != "[...]" and not line.startswith("$ ")]
 
 
+def pair(name):
+    return [corpus(f"pairs/{name}/a.json.gz"), corpus(f"pairs/{name}/b.json.gz")]
+
+
 @pytest.mark.parametrize(
-    ("start", "path"),
+    ("page", "start", "command", "paths"),
     [
-        ("A step takes 101 ms on NVIDIA H100", lambda: WORDS),
-        ("A step takes 720 ms", lambda: corpus("pairs/n21-workers2-8/a.sqlite")),
+        ("README.md", "A step takes 101 ms on NVIDIA H100", "advise", lambda: [WORDS]),
+        ("README.md", "A step takes 720 ms", "advise", lambda: [corpus("pairs/n21-workers2-8/a.sqlite")]),
+        ("docs/explain-captures.md", "A and B are close", "explain", lambda: pair("tl-timesformer-h100-mi300")),
     ],
 )
-def test_advice_is_as_the_readme_shows_it(tmp_path, start, path):
-    recording = path()
-    if recording.is_dir():
-        recording = shutil.copytree(recording, tmp_path / "copy")  # its cache stays there
-    command = [str(Path(sys.executable).with_name("kernelscope")), "advise", str(recording)]
+def test_output_is_as_it_is_shown(tmp_path, page, start, command, paths):
+    # a folder's cache stays with its copy
+    recordings = [shutil.copytree(path, tmp_path / path.name) if path.is_dir() else path for path in paths()]
+    line = [str(Path(sys.executable).with_name("kernelscope")), command, *map(str, recordings)]
     wide = {**os.environ, "COLUMNS": "120"}
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, env=wide).stdout.splitlines()
+    printed = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120, env=wide).stdout.splitlines()
     place = 0
-    for line in shown(start):
-        begins = line.removesuffix(" ...")
+    for text in shown(page, start):
+        begins = text.removesuffix(" ...")
         found = [number for number in range(place, len(printed)) if printed[number].startswith(begins)]
-        assert found, f"not printed, or not in this order: {line}"
-        assert line.endswith(" ...") or line == printed[found[0]]
+        assert found, f"not printed, or not in this order: {text}"
+        assert text.endswith(" ...") or text == printed[found[0]]
         place = found[0] + 1

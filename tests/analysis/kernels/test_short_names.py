@@ -9,6 +9,10 @@ ELEMENTWISE = (
     "at::native::binary_internal::MulFunctor<float> >, std::array<char*, 3ul> >(int, float)"
 )
 PRODUCT = "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, float, false>(int)"
+XMMA = (
+    "void xmma_cudnn::gemm::kernel<xmma_cudnn::implicit_gemm::wgrad_indexed::Kernel_traits<xmma_cudnn::Ampere_hmma_fp32_traits, "
+    "xmma_cudnn::Cta_tile<xmma_cudnn::Ampere, (int)128, (int)64, (int)32, (int)4, (int)1, (int)1, (int)1> >(T1::Params)"
+)
 GENERATED = "cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_32x6_nn_align8"
 
 
@@ -20,6 +24,15 @@ GENERATED = "cutlass_80_tensorop_bf16_s16816gemm_bf16_64x64_32x6_nn_align8"
         (f"void cutlass::Kernel2<{GENERATED}>(Params)", f"cutlass::Kernel2 ({GENERATED})"),
         ("(anonymous namespace)::softmax_warp_forward<float, float, 7>(float*)", "softmax_warp_forward"),
         ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        (
+            "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4_execute_split_k_kernel",
+            "sm80_xmma_gemm_tn_n 64x256x8 split-k",
+        ),
+        (
+            "sm80_xmma_wgrad_implicit_gemm_indexed_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x32_g1_tensor16x8x16_kernel_cudnn",
+            "sm80_xmma_wgrad_implicit_gemm_indexed 128x128x32",
+        ),
+        (XMMA, "xmma wgrad 128x64x32 (hmma_fp32)"),
         ("Cijk_Ailk_Bljk_BBS_BH_MT128x96x32_MI16x16x16x1_SN_K1", "Cijk_Ailk_Bljk_BBS_BH_MT128x96x32"),
     ],
 )
