@@ -104,6 +104,9 @@ def _earlier(result: Result) -> str:
 
 def _nothing(result: Result) -> str:
     """Return that nothing is to be done, or that nobody can tell."""
+    if untold := result.get("untold_ns"):
+        known = "with_stack=True of torch.profiler, NVTX ranges, or `kernelscope profile` record it"
+        return f" What could be saved is not known: nothing tells what the host did for {duration(untold)} ({known})."
     hidden = sum(part["ns"] for part in result["parts"] if part["what"] == GRAPHS)
     if hidden < _HIDDEN * result["step_ns"]:
         return " Nothing stands out to be saved."

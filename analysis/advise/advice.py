@@ -26,6 +26,7 @@ from kernelscope.analysis.accounting.device_account import (
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice
 from kernelscope.analysis.advise.rules import rules
+from kernelscope.analysis.advise.rules.host import untold_ns
 from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
@@ -91,8 +92,8 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     the others do in the same steps), calls (name, ns; what the host was in longest, of a recording with recorded_ns), busy
     (cores, and others: how many of them other processes kept busy; None where not known, or few), parts (what, ns; they add
     up to step_ns), recorded_parts (the same of recorded_ns; else empty), timeline (whether more than totals is known),
-    longest (name and ns of the kernel, on the host the kind of kernels, that takes a good part of the step; else None),
-    advice (see model.Advice; what saves most first), notes.
+    untold_ns (see rules.host), longest (name and ns of the kernel, on the host the kind of kernels, that takes a good part of
+    the step; else None), advice (see model.Advice; what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -123,6 +124,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "parts": parts(subject),
         "recorded_parts": _recorded_parts(subject.trace) if subject.recorded_ns else [],
         "timeline": subject.timeline,
+        "untold_ns": untold_ns(subject),
         "longest": _longest(subject),
         "advice": [_plain(one) for one in kept],
         "notes": _notes(subject, kept),
@@ -340,8 +342,8 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
         overhead_ns = subject.trace.info.get("overhead_ns") or 0
         if overhead_ns > _ASIDE * subject.recorded_ns:
             notes.append(f"{words.duration(overhead_ns)} of it were taken by the profiler itself, by its own records")
-    elif subject.steps is None and subject.per != "a step":
+    elif subject.steps is None and subject.per != "a step" and subject.timeline:
         notes.append("nothing in the recording repeats as steps do: all of it counts, start-up included")
     if not subject.timeline and not subject.recorded_ns:
-        notes.append("the recording holds totals only: idle time and what runs side by side are not in it")
+        notes.append("the recording holds totals of the whole program: idle time and what runs side by side are not in it")
     return notes

@@ -90,7 +90,7 @@ def _plain(name: object) -> str:
         tile = _TILE.search(str(name)[:2000])
         size = f" {'x'.join(tile.groups())}" if tile else ""
         return f"xmma {generated['way'].replace('_indexed', '')}{size} ({generated['type']})"
-    if tiled := _TILED.fullmatch(str(name)[:2000]):
+    if tiled := _TILED.match(str(name)[:2000]):
         operands = f"_{tiled['operands']}" if tiled["operands"] else ""
         return f"{tiled['what']}{operands} {tiled['tile']}" + (" split-k" if _SPLIT.search(str(name)) else "")
     if tensile := _TENSILE.match(str(name)):

@@ -180,7 +180,7 @@ def _occurrences(path: Path, values: set[bytes]) -> Iterator[tuple[int, int, str
         reached = 0
         with path.open("rb") as file:
             for start, data, _ in secret_texts.blocks(file, path):
-                for low, high in secret_patterns.suspicious(data, screen):
+                for low, high in secret_patterns.suspicious(data, [screen]):
                     for match in exact.finditer(data, low, high):
                         if start + match.start() >= reached:
                             reached = start + match.end()
@@ -258,7 +258,7 @@ def _cells_with(database: sqlite3.Connection, values: set[bytes]) -> Iterator[se
     """Yield where these values occur in cells."""
     for screen, exact in _searches(values):
         for cells in secret_cells.all_cells(database):
-            for place in secret_patterns.suspicious_values([cell.value for cell in cells], screen):
+            for place in secret_patterns.suspicious_values([cell.value for cell in cells], [screen]):
                 cell = cells[place]
                 for match in exact.finditer(cell.value):
                     yield secret_cells.CellHit(cell.table, cell.row, cell.column, *match.span(), _AGAIN, match[0])

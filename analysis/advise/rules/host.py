@@ -15,6 +15,7 @@ _PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_ca
 _EAGER = 0.15  # of a step on the host: what dispatching operators takes in well-made programs
 _OWN = 0.1  # of a step on the host: what the loop itself takes in small steps
 _RECORDED = 3.0  # times the clean step: one that takes so long while it is recorded is mostly recording, which is Python too
+_MOST = 0.5  # of a step
 _SHORT = 10_000  # ns: kernels that last less take about as long as their launch
 _LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
 _WAITED_IN = r"(?i)backward"  # ranges in which the program waits for threads of the framework
@@ -70,9 +71,20 @@ _LINKS = {
 }
 
 
+def untold_ns(subject: Subject) -> int:
+    """Return how long the device waits for what nothing tells of, where that is most of the only step of a recording; else 0.
+
+    Start-up is as likely as anything else: what could be saved is not known then.
+    """
+    rows = subject.idle((idle_causes.PROGRAM,))
+    ns, gaps = words.time_of(rows), float(rows["count"].sum())
+    single = subject.per == STEPS and subject.count == 1 and not subject.on_host
+    return ns if single and subject.trace.host_lines.empty and ns > max(_MOST * subject.step_ns, _LONG * gaps) else 0
+
+
 def device_waits(subject: Subject) -> list[Advice]:
     """The device is done before the host has launched what comes next."""
-    if subject.on_host:
+    if subject.on_host or untold_ns(subject):
         return []
     rows = subject.idle(_PACE)
     idle_ns = words.time_of(rows)

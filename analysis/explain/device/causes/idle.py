@@ -85,8 +85,19 @@ def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
         _ids(rows),
         "medium" if guessed or case.few else "high",
         sentences,
-        _DALI if _uses_dali(case, slow) else _of(case, slow, _LOADER),
+        _input_remedy(case, slow),
     )
+
+
+def _input_remedy(case: DeviceCase, slow: str) -> str:
+    """Return how the side that waits longer gets its batches sooner: as the other does, where that has the device prepare them."""
+    if _uses_dali(case, slow):
+        return _DALI
+    other = next(side for side in SIDES if side != slow)
+    loader = _of(case, slow, _LOADER)
+    if not _uses_dali(case, other):
+        return loader
+    return f"decode and augment on the device, as {case.side(other).name} does with NVIDIA's DALI; or {loader.split(';')[0]}"
 
 
 def _uses_dali(case: DeviceCase, side: str) -> bool:

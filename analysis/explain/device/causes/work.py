@@ -17,7 +17,9 @@ _MORE = f"{_LEAVE}; see which operators they are of with `breakdown --by operato
 _NO_OPERATORS = "`breakdown --by kernel` of both says which kernels they are; the capture tells no operators of theirs"
 _OF_FASTER = "they are of the faster side, and may be why it is"
 _FASTER = f"{_OF_FASTER}: `breakdown --by operator` says which operators they are of"
-_INPUT = "they take the place of the host's loading: weigh them against what the device waits for input on the other side"
+_INPUT = (
+    "keep them where they take less than the device waits for input without them; else leave more of the decoding to the host"
+)
 INPUT = "input"  # no kind of kernel, but a use of it
 _OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
 _LONGER = "see their shapes and grids with `breakdown --by kernel`: larger problems, or another implementation"
