@@ -115,7 +115,7 @@ def _lost(trace: Trace) -> list[str]:
         for name, count in sorted(trace.diagnostics.items())
         if count and _LOST.search(name)
     ]
-    return [f"not all of it could be used: {'; '.join(lost)}; what else is odd in it `kernelscope import` tells"] if lost else []
+    return [f"not all of it could be used: {'; '.join(lost)}"] if lost else []
 
 
 def finish(trace: Trace) -> None:

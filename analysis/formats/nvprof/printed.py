@@ -34,6 +34,7 @@ _CORRELATION = r"^(?P<name>(?s:.*\S)) \[(?P<correlation>\d{1,10})\]$"
 _LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # a call in text, with the kernel that it launched
 _MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
 _MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(Domain: (?P<domain>[^()]*)\))?$"
+_NAMED = 3  # lines that cannot be read
 _CUT_DEVICE = 15  # nvprof's text has no room for more of a device's name, and cuts its number off
 _SIZE_UNITS = (text_tables.BINARY_SIZES, text_tables.DECIMAL_SIZES)
 _ROWS_THAT_VOTE = 1000
@@ -124,7 +125,9 @@ class _PrintedReader(printed_tables.TableRemarks):
             self.note(f"{self.table.section}, line {self.table.line}: a table that is not read")
             return {}
         self.known = True
-        self.count("lines of tables that cannot be read", self.table.unreadable)
+        self.count("lines of tables that cannot be read", len(self.table.unreadable))
+        for line in self.table.unreadable[:_NAMED]:
+            self.note(f"line {line}: no row of its table; what it says is not counted")
         if read == self.summed and self.table.device is None and any(self.repeats(other) for other in tables):
             self.note(f"line {self.table.line}: the summary of all devices repeats those of each device; it is not counted twice")
             return {}

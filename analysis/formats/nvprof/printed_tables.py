@@ -16,6 +16,7 @@ Text has a unit at every value, or with -u a line of units under the header; CSV
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,7 +56,7 @@ class PrintedTable:
     """One table. rows: cells as text, columns by title (a Name column without a title has one here); units: from the units row.
 
     section: that of the banner before, "Profiling result" where there was none; process, device: from the banners, None where
-    unknown; line: that of the header, counted from 1; unreadable: lines of the table that are no rows.
+    unknown; line: that of the header, counted from 1; unreadable: numbers of its lines that are no rows.
     """
 
     section: str
@@ -64,7 +65,7 @@ class PrintedTable:
     line: int
     rows: pd.DataFrame
     units: dict[str, str]
-    unreadable: int
+    unreadable: tuple[int, ...]
 
 
 @dataclass
@@ -186,8 +187,14 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> 
         table = pd.concat([table, rows_of(after, titles)[0]], ignore_index=True)
     if "Type" in table:
         table["Type"] = table["Type"].str.rstrip(":").ffill()
-    unreadable = sum(not _is_remark(text) for text in unread)
-    return PrintedTable(place.section, place.process, place.device, blocks[0].header + 1, table, units, unreadable)
+    left = Counter(text for text in unread if not _is_remark(text))
+    unreadable = []
+    for number in (number for block in blocks for number in range(block.first, block.end)) if left else ():
+        text = lines[number].rstrip("\r")
+        if left[text]:
+            left[text] -= 1
+            unreadable.append(number + 1)
+    return PrintedTable(place.section, place.process, place.device, blocks[0].header + 1, table, units, tuple(unreadable))
 
 
 def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
