@@ -20,8 +20,19 @@ _OVERLAP = 1.05  # times the time in which some kernel runs: their sum, where ke
 
 
 def by(breakdown: Mapping[str, Any]) -> str:
-    """Return what makes a row of a breakdown, in words: by layer, by kernel in each layer."""
-    return f"by {'kernel in each layer' if breakdown['by'] == 'layer-kernel' else breakdown['by']}"
+    """Return what makes a row of a breakdown, in words: by layer, by kernel in each layer, by kernel and problem."""
+    if breakdown["by"] == "layer-kernel":
+        return "by kernel in each layer"
+    problems = (
+        [(row["kernel"], row["problem"]) for row in breakdown["rows"] if row.get("problem")] if _of_kernels(breakdown) else []
+    )
+    several = len(dict(problems)) < len(set(problems))
+    return f"by {breakdown['by']}{' and problem' if several else ''}"
+
+
+def _of_kernels(breakdown: Mapping[str, Any]) -> bool:
+    """Return whether each row is of a kernel."""
+    return breakdown["by"] == "kernel" and all("kernel" in row for row in breakdown["rows"])
 
 
 def known(breakdown: Mapping[str, Any]) -> str:

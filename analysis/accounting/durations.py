@@ -33,8 +33,10 @@ def duration(ns: Number | None) -> str:
     if not ns:
         return "0 ns"
     unit = common_unit([ns])
-    value = ns / NS_PER[unit]
-    return f"{significant(value)} {unit}"
+    larger = next((name for name, size in NS_PER.items() if size == 1000 * NS_PER[unit]), None)
+    if larger and abs(ns) >= 0.9995 * NS_PER[larger]:  # which would read 1,000 of the smaller one
+        unit = larger
+    return f"{significant(ns / NS_PER[unit])} {unit}"
 
 
 def significant(value: float) -> str:

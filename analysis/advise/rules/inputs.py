@@ -7,6 +7,7 @@ from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.attribution.steps.inputs import uses_dali
 from kernelscope.analysis.explain.causes.input_pipeline import IN_PYTHON, python_calls
 
 _TF_DATA = "build the pipeline with tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)"
@@ -30,6 +31,7 @@ _BY_WORKERS = {
     "pytorch, on the host": "workers make the batches already, but not as fast as the step takes them: cheaper samples (whole "
     "batches at once, keep what was decoded); more workers only where cores are idle",
 }
+_DALI = "DALI: more num_threads, a deeper prefetch_queue_depth, and more of the decoding and augmentation on the device"
 _MUCH, _BUSY = 0.25, 0.8  # of the step, that such calls take; and of all cores' time, that is used
 _FETCHES = r"(?i)^for .* in |next\(|batch|load|data"
 _MAKERS = r"(?i)__(?:getitems?|iter|next)__|collate|transform|augment|decode|load|fetch|read|sample"  # functions that do
@@ -59,7 +61,6 @@ def waiting(subject: Subject) -> list[Advice]:
         if calls
         else []
     )
-    by_workers = subject.facts.get("batches_by_workers")
     said = rows[rows["detail"].notna()]
     if words.time_of(said) > ns / 2:
         evidence += words.where(said, "detail")
@@ -72,8 +73,8 @@ def waiting(subject: Subject) -> list[Advice]:
             saves,
             estimate,
             [*evidence, *words.lines(subject, 0.2 * ns, words.SLOWED * ns, names=_FETCHES, functions=_MAKERS)],
-            IN_PYTHON if calls else words.text(subject, {**_REMEDIES, **(_BY_WORKERS if by_workers else {})}),
-            words.text(subject, _LINKS),
+            _remedy(subject, calls),
+            "" if uses_dali(subject.trace) else words.text(subject, _LINKS),
             words.ids(rows),
         )
     ]
@@ -97,6 +98,16 @@ def crowding(subject: Subject) -> list[Advice]:
             words.text(subject, _LINKS),
         )  # of no rows: it makes all of them longer
     ]
+
+
+def _remedy(subject: Subject, calls: float) -> str:
+    """Return how batches are ready sooner, by what makes them."""
+    if calls:
+        return IN_PYTHON
+    if uses_dali(subject.trace):
+        return _DALI
+    by_workers = subject.facts.get("batches_by_workers")
+    return words.text(subject, {**_REMEDIES, **(_BY_WORKERS if by_workers else {})})
 
 
 def _saved(subject: Subject, ns: int) -> tuple[float, str]:

@@ -18,6 +18,11 @@ INPUT = re.compile(
 )
 
 
+def uses_dali(trace: Trace) -> bool:
+    """Return whether batches come from NVIDIA's DALI, which prepares them on the device."""
+    return any("dali::" in str(name) for name in trace.kernels["name"].cat.categories)
+
+
 def find(trace: Trace, work: StreamWork) -> Iterator[DetectedSteps]:
     """Yield the steps that iterations of the input mark."""
     match = [of_rows(work, "input", label, rows) for label, rows in (*labelled(trace), *_operators(trace)) if INPUT.search(label)]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.accounting.device_account import IDLE
+from kernelscope.analysis.attribution.steps.inputs import uses_dali
 from kernelscope.analysis.explain.device import compiled, host_functions, host_pace, words
 from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.compiled import in_steps
@@ -90,19 +91,14 @@ def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _input_remedy(case: DeviceCase, slow: str) -> str:
-    """Return how the side that waits longer gets its batches sooner: as the other does, where that has the device prepare them."""
-    if _uses_dali(case, slow):
+    """Return how the side that waits longer gets its batches sooner: as the other does where the device prepares its own."""
+    if uses_dali(case.side(slow).trace):
         return _DALI
     other = next(side for side in SIDES if side != slow)
     loader = _of(case, slow, _LOADER)
-    if not _uses_dali(case, other):
+    if not uses_dali(case.side(other).trace):
         return loader
     return f"decode and augment on the device, as {case.side(other).name} does with NVIDIA's DALI; or {loader.split(';')[0]}"
-
-
-def _uses_dali(case: DeviceCase, side: str) -> bool:
-    """Return whether a side's batches come from NVIDIA's DALI."""
-    return any("dali::" in str(name) for name in case.side(side).trace.kernels["name"].cat.categories)
 
 
 def waits_of_the_host(case: DeviceCase) -> Iterator[DeviceFinding]:
