@@ -42,8 +42,10 @@ def test_rows_in_the_order_of_the_source_keep_it_and_the_largest_are_shown():
 
 
 def test_a_column_that_is_not_there_is_named():
-    with pytest.raises(NotInTable, match="no column 'kernel' to filter by; there are layer, phase"):
+    with pytest.raises(NotInTable, match="no column 'kernel' to filter by; --by kernel has it"):
         chosen(RESULT, ["kernel=x"])
+    with pytest.raises(NotInTable, match="no column 'colour' to filter by; there are layer, phase"):
+        chosen(RESULT, ["colour=x"])
 
 
 def test_a_filter_that_leaves_nothing_names_what_there_is():
