@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from kernelscope.analysis.confirm.verdicts import CONFIDENCE, CONFIRMED, PARTLY, VERDICTS
-from kernelscope.reports import content, text
+from kernelscope.reports import content, text, units
 from kernelscope.reports.fitted import Fitted
 from kernelscope.reports.renderers import Markdown
 from kernelscope.reports.table import Table, of_rows
@@ -101,12 +101,9 @@ def markdown(result: Result) -> str:
 
 def verdicts(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return how often each kind of finding was confirmed (confirm.kept.summary), for people and programs."""
-    title = f"{sum(row['tried'] for row in rows)} findings were tried; {sum(row[CONFIRMED] for row in rows)} were confirmed"
-    table = [
-        {**row, "claimed, ms": _ms(row["claimed_ns"]), "seen, ms": _ms(row["saved_ns"]), "found by": row["source"]}
-        for row in rows
-    ]
-    columns = ("topic", "confidence", "found by", "tried", *VERDICTS, "claimed, ms", "seen, ms")
+    title = f"{sum(row[CONFIRMED] for row in rows)} of {sum(row['tried'] for row in rows)} findings that were tried are confirmed"
+    table = [{**row, "seen of claimed": units.percent(row["seen_share"]), "found by": row["source"]} for row in rows]
+    columns = ("topic", "confidence", "found by", "tried", *VERDICTS, "seen of claimed")
     return of_rows("verdicts", table, columns, title, first=("topic", "tried", CONFIRMED))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import median
 from typing import Any
 
 from kernelscope.analysis.confirm.verdicts import VERDICTS
@@ -42,7 +43,8 @@ def read(text: str) -> list[dict[str, Any]]:
 def summary(verdicts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each source, topic and confidence, the most tried first.
 
-    Keys: source, topic, confidence, tried, and how many of these got each verdict; claimed_ns and saved_ns are sums.
+    Keys: source, topic, confidence, tried, how many of these got each verdict, and seen_share: what was seen of what was claimed,
+    the median of them, as programs are not of one size; None where nothing was claimed.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in verdicts:
@@ -50,6 +52,7 @@ def summary(verdicts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for (source, topic, confidence), mine in groups.items():
         counts = {verdict: sum(one["verdict"] == verdict for one in mine) for verdict in VERDICTS}
-        sums = {key: sum(int(one[key]) for one in mine) for key in ("claimed_ns", "saved_ns")}
-        rows.append({"source": source, "topic": topic, "confidence": confidence, "tried": len(mine), **counts, **sums})
+        shares = [one["saved_ns"] / one["claimed_ns"] for one in mine if one["claimed_ns"]]
+        row = {"source": source, "topic": topic, "confidence": confidence, "tried": len(mine), **counts}
+        rows.append({**row, "seen_share": median(shares) if shares else None})
     return sorted(rows, key=lambda row: -row["tried"])
