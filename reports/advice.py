@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.analysis.accounting.durations import duration
-from kernelscope.analysis.advise.advice import EARLIER, GRAPHS
+from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, IN_LINES
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.reports import content, text, units
 
@@ -69,7 +69,8 @@ def _unrecorded(result: Result, parts: Sequence[str]) -> str:
     """Return how long a recording takes of which nothing tells what computes, and where the program was meanwhile."""
     whole = "A step takes" if result["per"] == "a step" else "The recording covers"
     places = ", ".join(f"{one['name']} {_share(one['ns'], result['step_ns'])}" for one in result.get("ranges", []))
-    where = f"; by range: {places}" if places else ""
+    lines = any(part["what"] == IN_LINES for part in result["parts"])
+    where = f"; by {'line' if lines else 'range'}: {places}" if places else ""
     return (
         f"{whole} {duration(result['step_ns'])}: {', '.join(parts)}{where}. What computes is not known: {result['unrecorded']}."
     )

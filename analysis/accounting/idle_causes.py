@@ -39,6 +39,7 @@ COPYING = "copying"
 ALLOCATING = "allocating"
 OPERATOR = levels.IN_OPERATOR
 RANGE = levels.IN_RANGE
+LINE = "in lines"  # in a line of the program, of a recording that holds nothing else
 PROGRAM = levels.SCRIPT  # nothing recorded: the program's own code
 QUEUED = next_work.QUEUED
 UNSEEN = levels.UNSEEN  # the capture tells nothing of the host

@@ -71,9 +71,11 @@ _IDLE = {
 _HOST = "waiting for the host"
 _OVERHEAD = "dispatch and Python"
 _UNRECORDED = "nothing recorded"
+IN_LINES = "in the program's lines"
 # Where nothing tells what computes: dispatch is no word for what a thread does then
 _BY_PLACE = {
     idle_causes.OPERATOR: "in operators", idle_causes.RANGE: "in the program's ranges", idle_causes.PROGRAM: _UNRECORDED,
+    idle_causes.LINE: IN_LINES,
 }  # fmt: skip
 _PREPARING = "preparing input"
 PARTS = tuple(
@@ -197,8 +199,9 @@ def _idle(subject: Subject, cause: str) -> str:
 
 
 def _ranges(subject: Subject) -> list[dict[str, Any]]:
-    """Return the ranges in which most of a recording passed of which nothing tells what computes: name and ns."""
-    ranges = subject.rows["detail"].where(subject.rows["cause"] == idle_causes.RANGE).fillna(subject.rows["name"])
+    """Return the ranges or lines in which most of a recording passed of which nothing tells what computes: name and ns."""
+    own = subject.rows["cause"].isin([idle_causes.RANGE, idle_causes.LINE])
+    ranges = subject.rows["detail"].where(own).fillna(subject.rows["name"])
     sums = subject.rows.groupby(ranges)["time_ns"].sum().nlargest(_CALLS)
     return [{"name": str(name), "ns": int(ns)} for name, ns in sums.items() if ns > _CALLED * subject.step_ns]
 

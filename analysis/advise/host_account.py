@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes, levels
+from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, KEYS
 from kernelscope.analysis.accounting.partition import Partition, partition
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution.frameworks.pytorch import PROCESSORS
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import recording_cost
 from kernelscope.analysis.kernels.classify import kinds
 from kernelscope.analysis.recordings.run import Run
@@ -25,6 +27,7 @@ _CAUSES = {  # all others are called alike
     levels.OUTSIDE: idle_causes.PROGRAM, levels.QUEUED: idle_causes.QUEUED,
 }  # fmt: skip
 _LONG = 1_000_000  # ns: nothing is looked up and allocated for so long, so that the operator computes
+_LONGEST_LINE = 80  # characters of a statement that are shown
 _PLACE = ["operator", "phase", "layer"]
 _LIBRARIES = ("mkl", "onednn")  # whose calls are kernels within an operator of the framework
 
@@ -50,6 +53,25 @@ def of_trace(trace: Trace) -> tuple[pd.DataFrame, int]:
     """Return the rows of a capture's step, and the step in ns."""
     found = partition(trace)
     return _rows(found, found.cells["time_ns"].to_numpy(np.int64)), found.step_ns
+
+
+def of_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
+    """Return the rows of what line_profiler alone recorded, a line each, and how long the profiled function took, ns."""
+    found = breakdowns(trace, ("line",))["line"]
+    if isinstance(found, str):
+        raise EvidenceError(found)
+    table = found.table
+    file, line, text = (table[name].astype("string") for name in ("file", "line", "text"))
+    place = (file + ":" + line + " " + text.fillna("").str.strip().str.slice(0, _LONGEST_LINE)).str.strip()
+    rows = table.reindex(columns=list(KEYS)).assign(
+        part=IDLE,
+        cause=np.where(table["file"].notna(), idle_causes.LINE, idle_causes.UNSEEN),
+        detail=place,
+        count=table["count"].astype(float),
+        duration_ns=table["duration_ns"].astype(float),
+        time_ns=table["time_ns"],
+    )
+    return rows.astype(dict.fromkeys(KEYS, "string")), int(found.step_ns or 0)
 
 
 def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.DataFrame:

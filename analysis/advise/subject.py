@@ -166,6 +166,9 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
     """Return a capture as rules look at it."""
     request = request or Request()
     trace = finding_steps.windowed(trace, request)
+    if len(trace.lines) and not trace.has_timeline() and trace.kernels.empty:
+        rows, step_ns = host_account.of_lines(trace)
+        return Subject(path, trace, rows, step_ns, "cpu", None, WHOLE, None, 0, timeline=False)
     if critical_device(trace) is None and not is_host_timed(trace) and trace.has_timeline():
         rows, step_ns = host_account.of_trace(trace)
         measured = int((~trace.steps["warmup"]).sum())
