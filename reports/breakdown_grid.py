@@ -60,7 +60,7 @@ def heading(result: Mapping[str, Any]) -> list[str]:
 def keys(result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the keys that name a breakdown's rows, and those that say more of a row and stand beneath its name."""
     by = str(result["by"])
-    return _KEYS.get(by, ((by,), ()))
+    return (tuple(result["group"]), ()) if len(result.get("group", ())) > 1 else _KEYS.get(by, ((by,), ()))
 
 
 def shared_path(result: Mapping[str, Any], most: int) -> str:

@@ -21,6 +21,8 @@ _OVERLAP = 1.05  # times the time in which some kernel runs: their sum, where ke
 
 def by(breakdown: Mapping[str, Any]) -> str:
     """Return what makes a row of a breakdown, in words: by layer, by kernel in each layer, by kernel and problem."""
+    if breakdown.get("group"):
+        return f"by {' and '.join(breakdown['group'])}"
     if breakdown["by"] == "layer-kernel":
         return "by kernel in each layer"
     problems = (

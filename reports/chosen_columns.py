@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelscope.analysis.kernels.short_names import short
 from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.breakdown_grid import heading, unit_of
 from kernelscope.reports.chosen_rows import column_of
@@ -56,7 +57,7 @@ def _shown(result: Mapping[str, Any], row: Mapping[str, Any], column: str) -> An
     """Return a cell as it is read."""
     value = row.get(column)
     if value is None or isinstance(value, str):
-        return value
+        return short(value) if value is not None and column == "kernel" else value
     if column.endswith("_ns"):
         return units.in_unit(value, _EACH, 1) if column in _OF_EXECUTIONS else units.in_unit(value, *unit_of(result))
     if column == "share":

@@ -54,7 +54,7 @@ def chosen(
         own = [row for row in kept if "phase" in group or row.get("phase") != OUTSIDE_OF_STEPS]
         left += _without(kept, own)
         kept = _grouped(own, group)
-        result = {**result, "by": result["by"] if result["by"] in group else group[0]}
+        result = {**result, "by": result["by"] if result["by"] in group else group[0], "group": group}
     every = list(kept)
     if sort:
         kept.sort(key=_order(kept, sort))
@@ -119,7 +119,7 @@ def _grouped(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
 
 def _added(rows: Sequence[Row], keys: Mapping[str, Any]) -> Row:
     """Return rows as one. keys: what they agree in."""
-    columns = [name for name in rows[0] if name in keys or name in (*_SUMS, *EXECUTIONS)]
+    columns = [*keys, *(name for name in rows[0] if name not in keys and name in (*_SUMS, *EXECUTIONS))]
     known = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
     added: dict[str, Any] = {name: sum(known[name]) for name in _SUMS if known.get(name)}
     added |= {name: least_or_most(known[name]) for name, least_or_most in _EXTREMES.items() if known.get(name)}

@@ -143,6 +143,8 @@ def _nothing(trace: Trace) -> str:
     if len(trace.lines):
         return "the recording holds times of lines only, and no device work; `kernelscope breakdown PATH --by line` shows them"
     missing = (trace.info.get("unavailable") or {}).get("kernels")
+    if len(trace.ranges):
+        missing = f"{missing or 'no kernels were recorded'}; `kernelscope breakdown PATH --by range` shows its ranges"
     return f"nothing on the recording's timeline ran on a device{f': {missing}' if missing else ''}"
 
 

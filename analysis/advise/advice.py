@@ -215,7 +215,8 @@ def _recorded_parts(trace: Trace) -> list[dict[str, Any]]:
         if place == "device" and cause.startswith(("copy", "memory")):
             what = _BUSY[COPY]
         else:
-            what = idle_part(cause) if cause and (place == "host" or cause == idle_causes.QUEUED) else _BUSY[COMPUTE]
+            busy = _BUSY[COMMUNICATION if row["kind"] == "communication" else COMPUTE]
+            what = idle_part(cause) if cause and (place == "host" or cause == idle_causes.QUEUED) else busy
         sums[what] = sums.get(what, 0) + int(row["time_ns"] or 0)
     return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
 

@@ -27,6 +27,7 @@ from kernelscope.analysis.accounting.device_account import (
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.advise import host_account
 from kernelscope.analysis.advise.compiled import is_compiled
+from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.attribution.steps.model import critical_device
@@ -177,12 +178,23 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
     trace = finding_steps.applied(trace, found)
     whole = is_host_timed(trace) or (trace.has_timeline() and critical_device(trace) is None)
     done = account(trace, ALL if whole else request.device)
-    return Subject(
+    result = Subject(
         path, trace, done.rows, done.step_ns, done.device, hardware_of(trace, done.device),
         STEPS if done.basis == "steps" else WHOLE, found.sentence() if found else None, len(done.lengths),
         waited_ns=done.waited_ns, timeline=done.basis in ("steps", "window"),
         recorded_ns=_extent(trace) if done.basis == KERNELS else None, certain=found is None or found.certain,
     )  # fmt: skip
+    result.waited_ns = min(result.waited_ns, _waits_ns(result))
+    return result
+
+
+def _waits_ns(subject: Subject) -> int:
+    """Return how long calls wait for the device, per step: a host that does not wait is ahead by no more than that."""
+    calls = subject.inside_steps(subject.trace.calls)
+    if calls.empty:
+        return subject.waited_ns
+    mine = calls[api.waits(calls)]
+    return round(float((mine["end_ns"] - mine["start_ns"]).sum()) / max(subject.count, 1))
 
 
 def _extent(trace: Trace) -> int:

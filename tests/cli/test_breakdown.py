@@ -161,3 +161,11 @@ def test_steps_that_a_program_marks_by_ranges_are_taken_of_a_file_and_of_what_wa
     assert said[0]["steps"] == 5
     kernels = [row for row in said[0]["rows"] if not row["kernel"].startswith("(")]
     assert sum(row["duration_ns"] for row in kernels) == 183_578_735
+
+
+def test_rows_that_are_grouped_by_two_columns_show_both(capsys):
+    status, out, _ = shown(capsys, CAPTURE, "--by", "kernel", "--group", "library,kind")
+    assert status == 0
+    assert "by library and kind" in out
+    heads = next(line for line in out.splitlines() if "share" in line)
+    assert heads.split()[:2] == ["library", "kind"]

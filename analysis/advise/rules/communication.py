@@ -16,7 +16,7 @@ from kernelscope.analysis.advise.subject import Subject
 _GRADIENTS = re.compile(r"(?i)all_?reduce|reduce_?scatter|all_?gather")  # what exchanges gradients and parameters
 _REMEDIES = {
     "pytorch": "overlap it with the backward pass: DistributedDataParallel(bucket_cap_mb=..., gradient_as_bucket_view=True, "
-    "static_graph=True); fewer synchronisations with no_sync() and accumulation; gradients in bfloat16 (comm hooks)",
+    "static_graph=True); fewer synchronisations with no_sync() and accumulation; gradients in half precision (comm hooks)",
     "": "overlap it with the backward pass, send larger pieces, or send half-precision gradients",
 }
 _INFERENCE = (
@@ -38,18 +38,22 @@ def exposed(subject: Subject) -> list[Advice]:
     gradients = not infers and 2 * words.time_of(rows[_of_gradients(rows)]) > ns
     link = "https://docs.pytorch.org/docs/stable/notes/ddp.html" if gradients and subject.framework == "pytorch" else ""
     took = f"{words.share(subject, ns)} {subject.per}"
+    hides = max(words.time_of(subject.kernels()) - max(whole - ns, 0), 0)  # what computes, and hides nothing yet
+    saves = min(float(ns), max(hides, ns / 2)) if subject.timeline else ns / 2
+    estimate = "half of it, by sending half the bytes; what could hide it is not known"
     if subject.timeline:
+        estimate = f"what computes can hide {words.duration(min(hides, ns))} of it, and half the bytes take half the time"
         title = "communication between devices is not hidden behind computation"
         said = f"Nothing computes beside {took} of {words.duration(whole)} of communication: {words.kernels(rows)}."
     else:
-        title = "devices communicate, and totals do not tell beside what"
+        title = "devices communicate; beside what is not known"
         said = f"Communication takes {took}: {words.kernels(rows)}."
     return [
         Advice(
             "communication",
             title,
-            ns,
-            "all of it, where it runs beside what computes; waiting for a slower rank is in it",
+            saves,
+            f"{estimate}; waiting for a slower rank is in it",
             [said],
             _INFERENCE if infers else words.text(subject, _REMEDIES if gradients else _OTHERS),
             link,

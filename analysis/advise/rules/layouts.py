@@ -9,9 +9,10 @@ from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _REMEDIES = {
     "pytorch": "model.to(memory_format=torch.channels_last) and the same for the input",
-    "tensorflow": "data_format='channels_last' in all layers",
+    "tensorflow": "one data_format in all layers, in which the convolutions compute: 'channels_last' on processors and for tensor "
+    "cores, else 'channels_first', to which TensorFlow's layout optimizer converts on GPUs",
     "mxnet": "layout='NHWC' on GPUs",
-    "": "keep one layout throughout: channels last for tensor cores and oneDNN",
+    "": "keep one layout throughout, the one in which the convolutions compute",
 }
 _NO_CONVOLUTIONS = "fewer transposes and permutations: keep tensors in the order in which the products read them"
 # Of the time of products and convolutions: a transformer that cuts an image into pieces has one convolution, too

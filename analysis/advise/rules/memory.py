@@ -21,9 +21,9 @@ def allocator(subject: Subject) -> list[Advice]:
     """The device idles while its memory is taken or given back."""
     rows = subject.idle((idle_causes.ALLOCATING,))
     ns = words.time_of(rows)
-    freed = rows["detail"].fillna("").str.contains("(?i)free|trim").any()
-    if not freed and subject.per != "a step":
-        return []  # taken once and kept, at the start of what was recorded: it does not recur
+    freed = rows["detail"].fillna("").str.contains("(?i)free|trim").to_numpy(bool)
+    if 2 * words.time_of(rows[freed]) < ns and subject.per != "a step":
+        return []  # mostly taken once and kept, at the start of what was recorded: it does not recur
     return [
         Advice(
             "allocator",

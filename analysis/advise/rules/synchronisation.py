@@ -31,7 +31,7 @@ def waits(subject: Subject) -> list[Advice]:
             "synchronisation",
             "the host waits for the device, which then idles until the host has caught up",
             subject.waited_ns,
-            "the idle time that begins while the host waits",
+            "the idle time that begins while the host waits, and no more than it waits",
             [f"The device idles {words.share(subject, subject.waited_ns)} {subject.per} after such waits.", *_calls(subject)],
             words.text(subject, _REMEDIES),
             "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html" if subject.framework == "pytorch" else "",

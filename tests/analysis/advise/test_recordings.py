@@ -181,3 +181,24 @@ def test_lines_alone_are_named():
     assert sum(part["ns"] for part in result["parts"]) == result["step_ns"]
     assert result["advice"] == []
     assert "; by line: train.py:182 out = net(images) 76%, " in advice.answer(result)
+
+
+def test_a_host_that_does_not_wait_is_ahead_by_no_more_than_it_waited():
+    """A benchmark that clears its caches on the host after each wait: the waits' durations, of the trace itself."""
+    path = corpus("kineto/facebookresearch__HolisticTraceAnalysis__execution_trace_benchmark_simple_add_trace.json.gz")
+    with gzip.open(path) as file:
+        events = json.load(file)["traceEvents"]
+    waits = sum(
+        event["dur"] for event in events if event.get("ph") == "X" and "Synchronize" in event["name"] and event.get("dur")
+    )
+    [one] = [one for one in advise(path)["advice"] if one["topic"] == "synchronisation"]
+    assert 0 < one["saves_ns"] <= waits * 1000
+
+
+def test_communication_can_be_hidden_by_what_computes_at_most():
+    """6.41 ms of other kernels a step, of which 3.9 ms run beside the 15.7 ms of communication already."""
+    result = advise(corpus("kineto/AMD-AGI__TraceLens__mi300_resnet_act_checkpoint.json.gz"))
+    [one] = [one for one in result["advice"] if one["topic"] == "communication"]
+    assert "can hide 2.44 ms of it" in one["estimate"]
+    alone = next(part["ns"] for part in result["parts"] if part["what"] == "communication alone")
+    assert one["saves_ns"] == pytest.approx(alone / 2, abs=2)
