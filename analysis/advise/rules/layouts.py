@@ -9,8 +9,8 @@ from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _REMEDIES = {
     "pytorch": "model.to(memory_format=torch.channels_last) and the same for the input",
-    "tensorflow": "one data_format in all layers, in which the convolutions compute: 'channels_last' on processors and for tensor "
-    "cores, else 'channels_first', to which TensorFlow's layout optimizer converts on GPUs",
+    "tensorflow": "one data_format in all layers, in which the convolutions compute: 'channels_last' on processors and for "
+    "tensor cores, else 'channels_first', to which TensorFlow's layout optimizer converts on GPUs",
     "mxnet": "layout='NHWC' on GPUs",
     "": "keep one layout throughout, the one in which the convolutions compute",
 }
