@@ -12,6 +12,7 @@ Record = Mapping[str, Any]
 Envelopes = Sequence[Mapping[str, Any]]
 
 _TELLS = 0.01  # of the time: a breakdown that knows less tells nothing
+_DEVICES = 16  # that are named: a job of a machine has no more, and a damaged capture may
 _ALIKE = 0.98  # of the recording: an answer about as much of it is about all of it
 ROWS = 15  # of the table that is shown first
 
@@ -78,7 +79,9 @@ def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:
     found = [("file", f"{entry['name']} ({units.size(entry['bytes'])})") for entry in record["sources"]]
     found.append(("format", " ".join(str(source[key]) for key in ("format", "schema") if source.get(key))))
     active = {row["device"]: row for row in record.get("devices", [])}
-    found += [("device", _device(device, active.get(device["device"]))) for device in info.get("devices", [])]
+    devices = info.get("devices", [])
+    found += [("device", _device(device, active.get(device["device"]))) for device in devices[:_DEVICES]]
+    found += [("device", f"and {len(devices) - _DEVICES:,} more")] if len(devices) > _DEVICES else []
     found += [(title, units.count(record["tables"][name])) for name, title in _TABLES.items() if name in record["tables"]]
     known = totals_of(breakdowns)
     named = {
