@@ -199,8 +199,8 @@ def unit_of(result: Mapping[str, Any]) -> tuple[str, int]:
     """Return the unit of a breakdown's times, and how many decimals they are shown with."""
     whole = breakdown_words.whole_ns(result)
     # of what takes seconds rows are of very different length: ms tell more than a second with decimals
-    unit = units.common_unit([whole]) if result.get("window", "steps") == "steps" else "ms"
-    unit = "ms" if unit == "s" else unit
+    unit = units.common_unit([whole])
+    unit = "ms" if unit == "s" or result.get("window", "steps") != "steps" else unit
     return unit, units.decimals_for([whole], unit)
 
 

@@ -25,16 +25,10 @@ def by(breakdown: Mapping[str, Any]) -> str:
         return f"by {' and '.join(breakdown['group'])}"
     if breakdown["by"] == "layer-kernel":
         return "by kernel in each layer"
-    problems = (
-        [(row["kernel"], row["problem"]) for row in breakdown["rows"] if row.get("problem")] if _of_kernels(breakdown) else []
-    )
-    several = len(dict(problems)) < len(set(problems))
+    rows = breakdown["rows"] if breakdown["by"] == "kernel" else []
+    problems = {(row["kernel"], row["problem"]) for row in rows if row.get("kernel") and row.get("problem")}
+    several = len({kernel for kernel, _ in problems}) < len(problems)
     return f"by {breakdown['by']}{' and problem' if several else ''}"
-
-
-def _of_kernels(breakdown: Mapping[str, Any]) -> bool:
-    """Return whether each row is of a kernel."""
-    return breakdown["by"] == "kernel" and all("kernel" in row for row in breakdown["rows"])
 
 
 def known(breakdown: Mapping[str, Any]) -> str:

@@ -8,17 +8,10 @@ from typing import Any
 from kernelscope.analysis.kernels.short_names import short
 from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.breakdown_grid import heading, unit_of
-from kernelscope.reports.chosen_rows import column_of
+from kernelscope.reports.chosen_rows import HEADED, column_of
 from kernelscope.reports.table import Table, of_rows
 
-_HEADS = {
-    "time_ns": "time",
-    "duration_ns": "durations",
-    "host_ns": "host",
-    "own_ns": "own",
-    "count": "calls",
-    "std_ns": "deviation",
-}
+_TITLES = {column: title for title, column in HEADED.items() if title != "ms"}  # which is a unit
 _OF_EXECUTIONS = (*breakdown_words.EXECUTIONS, "std_ns")
 _EACH = "µs"  # of single executions
 
@@ -34,32 +27,30 @@ def with_columns(result: Mapping[str, Any], names: Sequence[str], reading: bool)
     name = f"breakdown by {result['by']}"
     if not reading:
         return of_rows(name, rows, wanted, first=wanted)
+    unit = unit_of(result)
     whole = {"time_ns": breakdown_words.whole_ns(result), "share": 1.0}
-    cells = [[_shown(result, row, column) for column in wanted] for row in rows]
-    last = [_shown(result, whole, column) if column in whole else None for column in wanted]
+    cells = [[_shown(result, row.get(column), column, unit) for column in wanted] for row in rows]
+    last = [_shown(result, whole[column], column, unit) if column in whole else None for column in wanted]
     text = next((place for place, column in enumerate(wanted) if not column.endswith("_ns") and column not in whole), None)
     if text is not None and not result.get("inclusive") and result["by"] != "step" and any(last):
         last[text] = breakdown_words.whole(result)
         cells.append(last)
-    heads = tuple(_head(result, column) for column in wanted)
+    heads = tuple(_head(column, unit[0]) for column in wanted)
     return Table(name, heads, cells, heading(result)[0], heads)
 
 
-def _head(result: Mapping[str, Any], column: str) -> str:
+def _head(column: str, unit: str) -> str:
     """Return what heads a column: its name in words, with the unit of times."""
-    title = breakdown_words.EXECUTIONS.get(column) or _HEADS.get(column) or column.removesuffix("_ns")
-    if not column.endswith("_ns"):
-        return title
-    return f"{title}, {_EACH if column in _OF_EXECUTIONS else unit_of(result)[0]}"
+    title = _TITLES.get(column) or column.removesuffix("_ns")
+    return f"{title}, {_EACH if column in _OF_EXECUTIONS else unit}" if column.endswith("_ns") else title
 
 
-def _shown(result: Mapping[str, Any], row: Mapping[str, Any], column: str) -> Any:
-    """Return a cell as it is read."""
-    value = row.get(column)
+def _shown(result: Mapping[str, Any], value: Any, column: str, unit: tuple[str, int]) -> Any:
+    """Return a cell as it is read. unit: of times, and their decimals."""
     if value is None or isinstance(value, str):
         return short(value) if value is not None and column == "kernel" else value
     if column.endswith("_ns"):
-        return units.in_unit(value, _EACH, 1) if column in _OF_EXECUTIONS else units.in_unit(value, *unit_of(result))
+        return units.in_unit(value, _EACH, 1) if column in _OF_EXECUTIONS else units.in_unit(value, *unit)
     if column == "share":
         return units.percent(value)
     return breakdown_words.each(result, value) if column == "count" else value

@@ -15,7 +15,7 @@ from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
 Row = Mapping[str, Any]
 _MOSTLY = 0.5  # of the time, that ranges must hold to tell more than kernels do
 _EXAMPLES = 5
-_HEADED = {
+HEADED = {  # columns by what tables head them with, where that is not their name
     "calls": "count", "ms": "time_ns", "durations": "duration_ns", "deviation": "std_ns",
     **{title: key for key, title in EXECUTIONS.items()},
 }  # fmt: skip
@@ -98,7 +98,7 @@ def column_of(rows: Sequence[Row], name: str, purpose: str) -> str:
     """
     if not rows:
         return name
-    found = next((key for key in (name, _HEADED.get(name, ""), f"{name}_ns") if key in rows[0]), None)
+    found = next((key for key in (name, HEADED.get(name, ""), f"{name}_ns") if key in rows[0]), None)
     if found is None:
         there = f"--by {name} has it" if name in BY else f"there are {', '.join(rows[0])}"
         raise NotInTable(f"no column {name!r} to {purpose}; {there}")
@@ -165,9 +165,8 @@ def _others(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str,
 def _mean(rows: Sequence[Row], columns: Sequence[str], what: str) -> dict[str, Any]:
     """Return the mean of steps as one row. what: which these are, in words."""
     whole = _others(rows, columns, f"{what}, their mean")
-    return {
-        name: round(value / len(rows)) if name in _SUMS and name != "share" and value else value for name, value in whole.items()
-    }
+    means = {name: whole[name] / len(rows) for name in _SUMS if whole.get(name)}
+    return whole | {name: mean if name == "share" else round(mean) for name, mean in means.items()}
 
 
 def finest(results: Mapping[str, Mapping[str, Any] | str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from kernelscope.analysis.explain.device.explanation import CLOSE
+from kernelscope.analysis.explain.model import CLOSE
 from kernelscope.reports import content, units
 from kernelscope.reports.text import SENTENCE, printable
 

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.analysis.accounting.device_account import (
     ALL,
     COMMUNICATION,
@@ -23,7 +22,7 @@ from kernelscope.analysis.accounting.device_account import (
     OUTSIDE,
     account,
 )
-from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise import host_account, words
 from kernelscope.analysis.advise.model import Advice
 from kernelscope.analysis.advise.rules import rules
 from kernelscope.analysis.advise.rules.host import untold_ns
@@ -31,7 +30,7 @@ from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.analysis.recordings import core_use
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import intervals
 
 SCHEMA = "kernelscope/advise/1"
 LEAST_ON_DEVICE = 0.02  # of a step: device work repeats well
@@ -124,7 +123,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "calls": _calls(subject) if subject.recorded_ns else [],
         "busy": core_use.others(subject.foreign_cores, subject.cores),
         "parts": parts(subject),
-        "recorded_parts": _recorded_parts(subject.trace) if subject.recorded_ns else [],
+        "recorded_parts": _recorded_parts(subject) if subject.recorded_ns else [],
         "timeline": subject.timeline,
         "untold_ns": untold_ns(subject),
         "longest": _longest(subject),
@@ -206,19 +205,10 @@ def _ranges(subject: Subject) -> list[dict[str, Any]]:
     return [{"name": str(name), "ns": int(ns)} for name, ns in sums.items() if ns > _CALLED * subject.step_ns]
 
 
-def _recorded_parts(trace: Trace) -> list[dict[str, Any]]:
+def _recorded_parts(subject: Subject) -> list[dict[str, Any]]:
     """Return what all of a recording is that has no steps, in the words of `parts`: ns add up to recorded_ns."""
-    kinds = breakdowns(trace, ("kind",))["kind"]
-    sums: dict[str, int] = {}
-    for row in [] if isinstance(kinds, str) else kinds.as_dict()["rows"]:
-        place, _, cause = str(row["kind"]).strip("()").partition(": ")
-        if place == "device" and cause.startswith(("copy", "memory")):
-            what = _BUSY[COPY]
-        else:
-            busy = _BUSY[COMMUNICATION if row["kind"] == "communication" else COMPUTE]
-            what = idle_part(cause) if cause and (place == "host" or cause == idle_causes.QUEUED) else busy
-        sums[what] = sums.get(what, 0) + int(row["time_ns"] or 0)
-    return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
+    rows, _ = host_account.of_trace(subject.trace)
+    return parts(replace(subject, rows=rows, timeline=True))
 
 
 def _other_devices(subject: Subject) -> list[dict[str, Any]]:

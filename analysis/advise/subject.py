@@ -87,6 +87,12 @@ class Subject:
         """The step by the host's lines on the timeline, which several rules look at; why there is none, or "" without lines."""
         return breakdowns(self.trace, ("line",))["line"] if len(self.trace.host_lines) else ""
 
+    @cached_property
+    def waiting_calls(self) -> pd.DataFrame:
+        """The calls within the measured steps that wait for the device; see attribution.calls.waits."""
+        calls = self.inside_steps(self.trace.calls)
+        return calls[api.waits(calls)] if len(calls) else calls
+
     @property
     def framework(self) -> str:
         """The framework; empty where it is not known."""
@@ -184,17 +190,11 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
         waited_ns=done.waited_ns, timeline=done.basis in ("steps", "window"),
         recorded_ns=_extent(trace) if done.basis == KERNELS else None, certain=found is None or found.certain,
     )  # fmt: skip
-    result.waited_ns = min(result.waited_ns, _waits_ns(result))
+    if len(result.inside_steps(trace.calls)):  # a host that does not wait is ahead by no more than it waits
+        waits = result.waiting_calls
+        lasted = float((waits["end_ns"] - waits["start_ns"]).sum())
+        result.waited_ns = min(result.waited_ns, round(lasted / max(result.count, 1)))
     return result
-
-
-def _waits_ns(subject: Subject) -> int:
-    """Return how long calls wait for the device, per step: a host that does not wait is ahead by no more than that."""
-    calls = subject.inside_steps(subject.trace.calls)
-    if calls.empty:
-        return subject.waited_ns
-    mine = calls[api.waits(calls)]
-    return round(float((mine["end_ns"] - mine["start_ns"]).sum()) / max(subject.count, 1))
 
 
 def _extent(trace: Trace) -> int:

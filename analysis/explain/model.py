@@ -24,6 +24,7 @@ ROW_COLUMNS = (
     "significant", "a_count", "b_count",
 )  # fmt: skip
 SIDES = ("a", "b")
+CLOSE = 0.05  # of a step: without an interval a smaller difference may be noise
 LEAST_SEEN = 0.05  # of the processor time of a step: a smaller difference is not seen by it alone
 INSTRUMENTATION = "(profiling overhead)"  # stands for a row: the part of the wall difference that no recorded cell holds
 

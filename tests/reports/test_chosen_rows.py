@@ -114,6 +114,7 @@ def test_steps_that_are_left_out_are_told_by_their_mean():
     rows = chosen(STEPS, most=2)["rows"]
     assert [row["step"] for row in rows] == [1, 3, "(2 others, their mean)"]
     assert rows[-1]["time_ns"] == rows[-1]["duration_ns"] == 11
+    assert rows[-1]["share"] == (10 + 12) / 2 / 20
 
 
 def test_lines_and_steps_are_sorted_as_they_follow_each_other():

@@ -8,7 +8,6 @@ import pandas as pd
 from kernelscope.analysis.advise import launches, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.trace import intervals
 
 _REMEDIES = {
@@ -41,11 +40,8 @@ def waits(subject: Subject) -> list[Advice]:
 
 def _calls(subject: Subject) -> list[str]:
     """Return sentences on the calls that wait, and on the operators that make them."""
-    calls = subject.inside_steps(subject.trace.calls)
-    if calls.empty:
-        return []
-    mine = calls[api.waits(calls)]
-    mine = mine[(mine["end_ns"] - mine["start_ns"] > 0).to_numpy(bool)]
+    calls = subject.waiting_calls
+    mine = calls[(calls["end_ns"] - calls["start_ns"] > 0).to_numpy(bool)]
     if mine.empty:
         return []
     steps = max(subject.count, 1)

@@ -19,12 +19,12 @@ from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
+from kernelscope.analysis.explain.model import CLOSE
 from kernelscope.analysis.trace import MAIN, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/explain/1"
 _SMALLEST = 0.015  # of a step: as much as two runs of one program differ by
-CLOSE = 0.05  # of a step: without an interval a smaller difference may be noise
 _REPLACED = 20  # kernels that took one another's place, of which so many are listed
 _PLACES = 2  # of them in a finding's evidence
 _OPPOSED = 0.5  # share of the larger movement from which an opposite one is said to hide it
