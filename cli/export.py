@@ -13,6 +13,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import whole
 from kernelscope.analysis.trace import Trace
 from kernelscope.cli import sharing, warn
+from kernelscope.cli.output import refuse_source
 from kernelscope.reports.export import chrome, csv_files, parquet, perfetto, sources
 from kernelscope.reports.export.events import events, origins
 from kernelscope.reports.export.sources import Handling, Source
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     form = arguments.format or _ENDINGS.get(target.with_suffix("").suffix if target.suffix == ".gz" else target.suffix)
     if form is None:
         raise UsageError(f"{target}: its name tells no format; say --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    refuse_source(target, [Path(arguments.path)])
     _check(target, form, arguments.force)
     to_file(arguments.path, form, target, arguments.full_paths)
     return 0

@@ -62,12 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
-    if not arguments.force or not folder.is_dir():
-        prepare_output(folder, arguments.force)
+    prepare_output(folder, arguments.force, keep=True)
     with ExitStack() as search:  # for secrets goes on while tables are made
         read = search.enter_context(captures.reading_all(files, arguments.form, arguments.keep_secrets))
         trace = sharing.shareable_trace(read, arguments.full_paths)
-        prepare_output(folder, arguments.force)
 
         def info() -> dict[str, Any]:
             search.close()
@@ -75,7 +73,7 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> N
             return sharing.shareable(read.info, arguments.full_paths)
 
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        record = imported.write(trace, files, folder, now, VERSION, info)
+        record = imported.write(trace, files, folder, now, VERSION, info, replacing=arguments.force)
     output.write_capture(record, imported.Imported(folder).breakdowns())
 
 

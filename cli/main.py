@@ -22,6 +22,11 @@ from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.version import VERSION
 
 _FULL = "no space left on the device; free some, or write to another one, and try again"
+_REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: "the file would be larger than the system allows; raise the limit (ulimit -f), or write to another file system",
+}
 # In the order in which help lists them. The module of a command has configure(parser) and run(arguments); it is imported when the
 # command is chosen, so that --help and --version wait for none.
 GROUPS = {
@@ -172,8 +177,8 @@ def _said(error: Exception, output: str | None) -> str:
     """Return an error in words; one of the system with the place and what to do. output: where the command writes to."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
-    reason = _FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or os.strerror(error.errno)
-    place = error.filename or (output if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else None)
+    reason = _REMEDIES.get(error.errno) or error.strerror or os.strerror(error.errno)
+    place = error.filename or (output if error.errno in (*_REMEDIES, errno.EIO) else None)
     return f"{place}: {reason}" if place else reason
 
 

@@ -18,7 +18,7 @@ from kernelscope.reports.breakdown_grid import TALL
 from kernelscope.reports.renderers import RENDERERS, to_csv
 from kernelscope.reports.table import Table, of_rows
 from kernelscope.reports.trimmed import Trimmed
-from kernelscope.tracer.outside.errors import InputError
+from kernelscope.tracer.outside.errors import InputError, UsageError
 
 _ELSEWHERE = 120  # columns of what is written into a file or pipe
 FORMATS = tuple(RENDERERS)
@@ -95,14 +95,25 @@ def write_result(result: Mapping[str, Any], form: str, shown: Callable[[Any], An
         sys.stdout.write(tables.to_json(whole) if form == "json" else markdown(whole))
 
 
-def target_file(text: str, force: bool) -> Path:
-    """Return where the report goes; raise InputError when a file there would be lost or the folder cannot be made."""
+def target_file(text: str, force: bool, sources: Sequence[Path]) -> Path:
+    """Return where the report goes; raise InputError when a file there would be lost or the folder cannot be made.
+
+    sources: what it is made of, which it never replaces.
+    """
     target = Path(text)
+    refuse_source(target, sources)
     if target.is_dir():
         raise InputError(f"{target}: is a folder; name a file, such as {target / 'report.html'}")
     if target.exists() and not force:
         raise InputError(f"{target}: exists; name another file or pass --force to replace it")
     return target
+
+
+def refuse_source(target: Path, sources: Sequence[Path]) -> None:
+    """Raise UsageError where what is to be written would replace a file that it is made of."""
+    for source in sources:
+        if source.is_file() and target.exists() and target.samefile(source):
+            raise UsageError(f"{target}: the same file as {source}; name another one to write")
 
 
 def write_page(write: Callable[[], None], target: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernelscope.analysis.secrets.patterns import kinds
 from kernelscope.analysis.secrets.redaction import redact
-from kernelscope.cli.output import FORMATS, write_rows
+from kernelscope.cli.output import FORMATS, refuse_source, write_rows
 from kernelscope.tracer.outside.errors import UsageError
 
 
@@ -42,8 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_target(source: Path, target: Path, force: bool) -> None:
     """Raise UsageError where the copy would replace the capture itself or, without --force, anything."""
-    if target.exists() and source.exists() and target.samefile(source):
-        raise UsageError(f"{target}: the same file as {source}; name another one for the copy")
+    refuse_source(target, [source])
+    if source.exists() and not (source.is_dir() or source.is_file()):
+        raise UsageError(f"{source}: neither a file nor a folder; name a file")
     if target.is_dir():
         raise UsageError(f"{target}: a folder; name a file for the copy")
     if (target.exists() or target.is_symlink()) and not force:

@@ -28,6 +28,7 @@ from kernelscope.cli import comparisons, named, output, sharing, warn
 from kernelscope.cli.breakdown import recording_cost
 from kernelscope.cli.output import FORMATS, figure_options
 from kernelscope.reports.captures import first
+from kernelscope.reports.text import printable
 from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
@@ -101,7 +102,7 @@ def _reported(arguments: argparse.Namespace) -> Path | None:
         raise UsageError(
             f"{captures[0]}: a capture has a page of its own; for two there is `kernelscope explain A B -o FILE.html`"
         )
-    target = output.target_file(arguments.output, arguments.force) if arguments.output else None
+    target = output.target_file(arguments.output, arguments.force, paths) if arguments.output else None
     form = arguments.format or (None if target else "table")
     if target is None and arguments.format is None and len(paths) == 1:
         target = _beside(Path(arguments.paths[0]), paths[0])
@@ -130,7 +131,8 @@ def _beside_page(path: str, page: Path, full_paths: bool) -> None:
     trace = page.with_suffix(".pftrace.gz")
     export.to_file(path, "perfetto", trace, full_paths)
     text = page.read_text(encoding="utf8")
-    link = f'<a href="{quote(trace.name)}" download>{escape(trace.name)}</a>, beside this page; open it at ui.perfetto.dev'
+    name, address = escape(printable(trace.name, None)), quote(os.fsencode(trace.name))
+    link = f'<a href="{address}" download>{name}</a>, beside this page; open it at ui.perfetto.dev'
     whole.write_text(page, _PERFETTO.sub(lambda match: f"{match[1]}{link}{match[2]}", text, count=1))
 
 

@@ -35,7 +35,7 @@ def _target(paths: list[Path], output: str | None, force: bool) -> Path:
             what = "several sweeps" if len(paths) > 1 else f"{paths[0]}: an archive"
             raise UsageError(f"{what}; name the report's file with -o FILE.html")
         return paths[0] / DEFAULT
-    target = target_file(output, force)
+    target = target_file(output, force, paths)
     if not force:
         for name in ("figures", "tables"):
             folder = target.parent / name

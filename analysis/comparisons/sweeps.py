@@ -13,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kernelscope.analysis import energy
 from kernelscope.analysis.accounting.statistics import interval_of_median, median_step_ns
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import parquet_files
 from kernelscope.analysis.recordings import archives, core_use
 from kernelscope.analysis.recordings.run import PassData, Run
 from kernelscope.analysis.trace.records import check_schema, read_object
@@ -125,7 +125,7 @@ def read(path: Path | str) -> Sweep:
 
 def _table(file: Path) -> pa.Table:
     try:
-        table = pq.read_table(file)
+        table = parquet_files.read(file)
     except FileNotFoundError:
         raise EvidenceError(f"{file}: missing; run `kernelscope sweep` again to write it anew") from None
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -157,7 +157,7 @@ def write(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Replace results.parquet as a whole by these rows, whose missing columns are null: a reader sees the old or the new one."""
     table = pa.Table.from_pylist([{name: row.get(name) for name in SCHEMA.names} for row in rows], schema=SCHEMA)
     new = folder / (RESULTS_FILE + ".new")
-    pq.write_table(table, new)
+    parquet_files.write(table, new)
     durable.replace(new, folder / RESULTS_FILE)
 
 

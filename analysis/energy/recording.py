@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.json
-import pyarrow.parquet as pq
 
 from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import parquet_files
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import PROFILE
 from kernelscope.analysis.trace.records import read_table
@@ -114,7 +114,7 @@ def _windows(path: Path) -> pd.DataFrame:
 
 def _samples(path: Path) -> pd.DataFrame:
     try:
-        table = pq.read_table(path).to_pandas()
+        table = parquet_files.read(path).to_pandas()
     except (pa.ArrowInvalid, OSError) as error:
         raise EvidenceError(f"{path}: not a parquet file ({str(error).splitlines()[0]}); record the run again") from error
     missing = set(_COLUMNS) - set(table)

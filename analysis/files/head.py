@@ -30,7 +30,7 @@ class Head:
     @cached_property
     def text(self) -> str:
         """Beginning and end as text, bytes that are no UTF-8 replaced; UTF-16 (as PowerShell redirects output) is understood."""
-        if self.content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if self.is_utf16:
             return self.content.decode("utf-16", errors="replace")
         both = self.content + b"\n" + self.tail if self.tail and b"\x00" not in self.tail else self.content
         return both.decode("utf8", errors="replace").removeprefix("\ufeff")
@@ -38,7 +38,12 @@ class Head:
     @cached_property
     def is_text(self) -> bool:
         """Whether the content can be text: no zero bytes, unless it is UTF-16."""
-        return self.content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" not in self.content
+        return self.is_utf16 or b"\x00" not in self.content
+
+    @property
+    def is_utf16(self) -> bool:
+        """Whether the content begins as text in UTF-16 does."""
+        return self.content.startswith((b"\xff\xfe", b"\xfe\xff"))
 
     @property
     def container(self) -> str:

@@ -1,13 +1,18 @@
-"""Files that are whole under their names, also where the command that writes them is killed."""
+"""Files and folders that are whole under their names, also where the command that writes them is killed."""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.tracer.inside import durable, temporary
+
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of renameat2(2)
 
 
 @contextmanager
@@ -34,6 +39,34 @@ def write_text(target: Path, text: str) -> None:
     """Write a text, in UTF-8. Raises OSError where that fails."""
     with growing(target) as path:
         path.write_text(text, encoding="utf8")
+
+
+def name_folder(new: Path, folder: Path, replacing: bool) -> None:
+    """Give a folder that is written its name. replacing: also where a folder with content has it, which is at `new` then.
+
+    Raises EvidenceError where one has it that is not to be replaced, OSError where renaming fails.
+    """
+    if replacing and folder.is_dir() and any(folder.iterdir()):
+        durable.flush(new)
+        _exchange(new, folder)
+        return
+    try:
+        durable.replace(new, folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        raise EvidenceError(f"{folder}: another command wrote it meanwhile; name another folder or pass --force") from error
+
+
+def _exchange(new: Path, folder: Path) -> None:
+    """Let two folders change their names: at once, so that one of them has the name at any moment, where the system can do so."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename and rename(_HERE, os.fsencode(new), _HERE, os.fsencode(folder), _EXCHANGE) == 0:
+        return
+    aside = folder.with_name(f".{folder.name}.earlier")  # a kill between the two leaves the earlier results there
+    folder.rename(aside)
+    new.rename(folder)
+    aside.rename(new)
 
 
 def _umask() -> int:

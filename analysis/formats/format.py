@@ -92,8 +92,18 @@ def _likely(head: Head) -> str:
         return ": it is DLProf's database; name the Nsight Systems report that DLProf made it from"
     if head.tables:
         return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
-    result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None) or _cut_json(head)
+    result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
+    result = result or _cut_json(head) or _events(head)
     return f": it seems to be {result}" if result else ""
+
+
+def _events(head: Head) -> str | None:
+    """Return what to do with a trace of events of which nothing says who wrote it, or nothing."""
+    if '"traceEvents"' not in head.text:
+        return None
+    if not head.is_utf16:
+        return "a trace of events; `import --from kineto`, or another name that `import --list` tells, says what is wrong with it"
+    return "a trace of events in UTF-16; turn it into UTF-8 (iconv -f UTF-16 -t UTF-8)"
 
 
 def _cut_json(head: Head) -> str | None:

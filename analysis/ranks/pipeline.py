@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow
-from pyarrow import parquet
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import parquet_files
 from kernelscope.analysis.ranks.replay import MOST_ERROR
 
 SCHEMA = "kernelscope/pipeline/1"
@@ -81,7 +81,7 @@ class _Recorded:
 def is_recording(path: Path) -> bool:
     """Return whether a file is a recording of a pipeline by its operations."""
     try:
-        names = parquet.read_schema(path).names if path.is_file() else []
+        names = parquet_files.schema(path).names if path.is_file() else []
     except (OSError, pyarrow.ArrowException):
         return False
     return set(COLUMNS) <= set(names)
@@ -146,7 +146,7 @@ def pipeline(path: Path) -> dict[str, Any]:
 
 def _table(path: Path) -> pd.DataFrame:
     try:
-        table = parquet.read_table(path, columns=list(COLUMNS)).to_pandas()
+        table = parquet_files.read(path, COLUMNS).to_pandas()
         table = table.astype({"start_ts": float, "duration": float})
     except (OSError, pyarrow.ArrowException, ValueError) as error:
         raise EvidenceError(f"{path}: cannot be read as a recording of a pipeline: {error}") from error

@@ -24,7 +24,7 @@ from kernelscope.analysis.trace.merge import merged
 # What readers count of a file's content that is in no table
 _LOST = re.compile(
     r"cannot be read|could not be read|unreadable|without (?:a |a usable )?time$|are no numbers|are no rows|damaged|dropped"
-    r"|might not have been collected|the file counts and does not hold|a usable time"
+    r"|might not have been collected|the file counts and does not hold|a usable time|with a time of zero|a clock jumped"
 )
 
 

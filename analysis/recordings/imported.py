@@ -21,11 +21,11 @@ from kernelscope.analysis.accounting.breakdowns import BY, breakdown, envelopes
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import json_text
+from kernelscope.analysis.files import json_text, whole
 from kernelscope.analysis.recordings import kinds
 from kernelscope.analysis.trace import TABLES, plain, storage
 from kernelscope.analysis.trace.storage import load
-from kernelscope.tracer.inside import durable, temporary
+from kernelscope.tracer.inside import temporary
 
 if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
@@ -40,6 +40,7 @@ class Imported:
     def __init__(self, path: Path):
         self.path = path
         file = path / kinds.IMPORT
+        kinds.kind_of(path)
         try:
             self.record: dict[str, Any] = json_text.parsed(file.read_text(encoding="utf8"))
             schema = str(self.record["schema"])
@@ -98,12 +99,14 @@ def write(
     created: str,
     version: str,
     info: Callable[[], dict[str, Any]] | None = None,
+    replacing: bool = False,
 ) -> dict[str, Any]:
-    """Write a Trace as an imported capture and return its record; `folder` must not exist, its parent is made if need be.
+    """Write a Trace as an imported capture and return its record; the folder's parent is made if need be.
 
     created: when, as text. version: kernelscope's.
-    info: gives what is to be stored as the Trace's info, where that is not known before all else is done. Nothing is left behind
-    when writing fails.
+    info: gives what is to be stored as the Trace's info, where that is not known before all else is done.
+    replacing: take the place of what is in the folder, which is there until the new one is whole. Nothing is left behind when
+    writing fails. Raises EvidenceError where the folder holds something that is not to be replaced.
     """
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +128,7 @@ def write(
         }  # fmt: skip
         (growing / kinds.IMPORT).write_text(json.dumps(record, indent=1), encoding="utf8")
         growing.chmod(0o777 & ~_umask())
-        durable.replace(growing, folder)
+        whole.name_folder(growing, folder, replacing)
     except BaseException:
         threads.shutdown(cancel_futures=True)  # nothing writes any more
         raise

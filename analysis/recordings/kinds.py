@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from pathlib import Path
+
+from kernelscope.analysis.errors import EvidenceError
 
 
 class Kind(Enum):
@@ -25,11 +28,15 @@ MARKS = {SWEEP: Kind.SWEEP, IMPORT: Kind.IMPORT, RUN: Kind.RUN, COMPARISON: Kind
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what is recorded at a path. What kernelscope did not write is taken for a capture, whether or not it can be read."""
+    """Return what is recorded at a path. What kernelscope did not write is taken for a capture, whether or not it can be read.
+
+    Raises EvidenceError for a folder of ours in which something stands that only others put there; see `_refuse_foreign`.
+    """
     if path.name == COMPARISON and path.is_file():
         return Kind.COMPARISON
     for mark, kind in MARKS.items():
         if (path / mark).is_file():
+            _refuse_foreign(path, sides=kind in (Kind.COMPARISON, Kind.SWEEP))
             return kind
     if not path.is_dir():
         return Kind.CAPTURE
@@ -38,6 +45,21 @@ def kind_of(path: Path) -> Kind:
     if any(path.glob(f"*/{RUN}")):
         return Kind.RUNS
     return Kind.SIDES if any(path.glob(f"*/*/{RUN}")) and not any(path.glob(f"*/{COMPARISON}")) else Kind.CAPTURE
+
+
+def _refuse_foreign(folder: Path, sides: bool) -> None:
+    """Refuse pipes and devices, which never end, and links out of the folder: what they name would be shown as part of it.
+
+    sides: folders in it may be links, as they are looked through when they are opened themselves.
+    """
+    root = os.path.realpath(folder)
+    for where, folders, names in os.walk(root):
+        for name in [*names, *(() if sides else folders)]:
+            path = os.path.join(where, name)
+            if os.path.islink(path) and not os.path.realpath(path).startswith(root + os.sep):
+                raise EvidenceError(f"{path}: a link out of the folder; put the file itself there, or remove the link")
+            if name in names and os.path.exists(path) and not os.path.isfile(path):
+                raise EvidenceError(f"{path}: no plain file; remove it, or record the folder again")
 
 
 def captures_in(folder: Path) -> list[Path]:

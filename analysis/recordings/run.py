@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kernelscope.analysis.accounting.statistics import mean_step_ns, median_step_ns
 from kernelscope.analysis.attribution import device_steps
@@ -22,6 +21,7 @@ from kernelscope.analysis.attribution.lines import statements
 from kernelscope.analysis.attribution.steps import markers
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import parquet_files
 from kernelscope.analysis.recordings import archives, device_ends, kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace import Trace, conform, storage, thread_names
@@ -50,7 +50,7 @@ class PassData:
         path = self.folder / "samples.parquet"
         if path.exists():
             try:
-                return conform("samples", pq.read_table(path).to_pandas())
+                return conform("samples", parquet_files.read(path).to_pandas())
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise EvidenceError(f"{path}: is damaged ({str(error).splitlines()[0]}); record the run again") from error
         path = self.folder / "samples.jsonl"  # the portable agent's, which has no library for parquet

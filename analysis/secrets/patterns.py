@@ -43,7 +43,7 @@ _LOGIN = r"PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS"  # of a password
 _STRONG = rf"TOKEN|SECRET|{_LOGIN}|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[_-]?KEY"
 _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
 _WORD = rf"(?i:{_STRONG}|{_WEAK})(?:_[0-9]{{1,2}}|_(?i:B64|BASE64))?"
-_QUOTE = r"(?:\\?[\"'])"
+_QUOTE = r"(?:\"\"|\\?[\"'])"  # a pair of quotes in a CSV's cell stands for one
 _PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
 _ASSIGNED = rf"{_QUOTE}?{_PAIR}(?:=|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:[ \t]{{0,8}})"  # A= B=1: A has no value
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
@@ -59,12 +59,20 @@ _GIVEN = rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}"
 _SCREEN = (_SHAPED, f"{_NAMED}|{_GIVEN}")
 
 _SHAPES = [(what, shape.startswith("[?&]"), re.compile(shape.encode())) for what, shape in SHAPES]
-# what may stand right before a token: no letter, unless it is the end of an escape in JSON (\n, \u0000)
+# right before a token stands no letter, unless it ends an escape in JSON (\n, \u0000) or a terminal's colour (ESC[31m); behind a
+# letter (k_ghp_...) only what begins unlike any word and is random counts
 _GLUED = re.compile(rb"[A-Za-z0-9_]\Z")
-_ESCAPE = re.compile(rb"\\(?:[nrt]|u[0-9a-fA-F]{4})\Z")
+_ESCAPE = re.compile(rb"\\(?:[bfnrt]|u[0-9a-fA-F]{4})\Z|(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}m\Z")
+_UNLIKE_WORDS = re.compile(
+    rb"(?:gh[pousr]|github_pat|hf|api_org|npm|dckr_pat|r8|gsk|glsa|glc|sntry[su]|[sr]k_(?:live|test)|do[por]_v1|fo1|pscale_tkn|sbp|"
+    rb"lsv2_pt|pcsk|tgp_v1|lin_api|figd|bkua|rubygems|sgp|whsec)_|(?:glpat|nvapi|pypi|xox[abeoprs]|xapp|shp(?:at|ca|pa|ss))[-_]|"
+    rb"AIza|GOCSPX-|CCIPAT_|PMAK-|HRKU-|eyJ"
+)
 _PRIVATE_KEY_BEGINS = re.compile(_PRIVATE_KEY.encode())
 _KEY_BLOCK = re.compile(_PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z)" % (LONGEST - 200))
-_VALUE = rb"(?:(?P<q>\\?[\"'])(?P<quoted>(?:(?!(?P=q))(?:\\.|[^\r\n\x00])){1,4096})|(?P<plain>%s{1,4096}))" % _PLAIN.encode()
+_OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\\?[\"'])"  # a pair of quotes with nothing in it is a value that is empty
+_QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|[^\r\n\x00])){1,4096})" % _OPENING
+_VALUE = rb"(?:%s|(?P<plain>%s{1,4096}))" % (_QUOTED, _PLAIN.encode())
 # in a text in lower case: looking for letters of either case takes twice as long
 _WORD_IN_LOWER_CASE = _WORD.lower().replace("(?i:", "(?:")
 _ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_WORD_IN_LOWER_CASE.encode(), _ASSIGNED.encode(), _VALUE))
@@ -193,10 +201,18 @@ def _shapes(text: bytes) -> Iterator[Span]:
             yield Span(match.start(), match.end(), "private key")
     for what, anywhere, pattern in _SHAPES:
         for match in pattern.finditer(text):
-            before = text[max(0, match.start() - 6) : match.start()]
             start, end = match.span("v" if "v" in pattern.groupindex else 0)
-            if (anywhere or not _GLUED.search(before) or _ESCAPE.search(before)) and _shape_counts(what, text[start:end]):
+            if (anywhere or _may_begin(text, match.start(), match[0])) and _shape_counts(what, text[start:end]):
                 yield Span(start, end, what)
+
+
+def _may_begin(text: bytes, start: int, token: bytes) -> bool:
+    """Return whether a token may begin there: what only goes on from a word before is part of the word."""
+    before = text[max(0, start - 24) : start]
+    if not _GLUED.search(before) or _ESCAPE.search(before):
+        return True
+    of_aws = token.startswith((b"AKIA", b"ASIA")) and re.search(rb"[2-7]", token) is not None and entropy(token) > 3
+    return of_aws or (_UNLIKE_WORDS.match(token) is not None and _random(token))
 
 
 def _shape_counts(what: str, value: bytes) -> bool:
@@ -290,7 +306,7 @@ def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False)
         return len(value) >= 4
     if in_capitals and len(value) >= 8 and b" " not in value:
         return not value.isdigit() or len(value) >= 12
-    return len(value) >= 16 and _random(value)
+    return len(value) >= (8 if thorough and loose else 16) and _random(value)
 
 
 def _overwritten(value: bytes) -> bool:

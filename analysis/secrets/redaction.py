@@ -7,6 +7,7 @@ deleted rows and old pages hold values too; its triggers are taken out first, so
 
 from __future__ import annotations
 
+import errno
 import mmap
 import re
 import shutil
@@ -33,6 +34,7 @@ _MOST_RATIO = 200
 _PASSES = 4  # what was overwritten can make something else be seen
 _AGAIN = "the same value again"
 _BINARY = (REPORT_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _Found = TypeVar("_Found")
 
 
@@ -52,7 +54,7 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
     """Write a copy of source without what looks like secrets to target, replacing it; return what was overwritten.
 
     The source is only read. Raises EvidenceError where it cannot be read or cannot be rewritten safely (binary formats other than
-    SQLite); the target is left as it was then.
+    SQLite), and OSError where there is no room for the copy; the target is left as it was then.
     """
     try:
         if source.is_dir():
@@ -69,6 +71,8 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
         finally:
             temporary.removed(str(copy))
     except OSError as error:
+        if error.filename is None and error.errno in _OF_WRITING:
+            raise OSError(error.errno, error.strerror, str(target)) from error
         raise EvidenceError(f"{error.filename or source}: {error.strerror or error}") from error
     return changes
 

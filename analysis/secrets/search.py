@@ -7,6 +7,7 @@ processes, joined by zero bytes); PyTorch's traces in whatever metadata was adde
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +16,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
-import pyarrow.parquet
 from pyarrow import types
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import parquet_files
 from kernelscope.analysis.files.magic import SQLITE_MAGIC, packing
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.secrets import cells as secret_cells
@@ -86,15 +87,23 @@ def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None =
     shown: the file that is named, where `path` is a copy of it. unpacked: what a packed file holds, if it is known: mostly
     nothing in it is suspicious, so that it suffices.
     """
+    named = _in_name((shown or path).name)
     if unpacked and not secret_patterns.suspicious(unpacked):
-        return []
+        return named
     try:
         result = find(path)
     except EvidenceError as error:
-        return [("notes", f"not looked through for secrets: {error}".replace(str(path), str(shown or path)))]
+        return [*named, ("notes", f"not looked through for secrets: {error}".replace(str(path), str(shown or path)))]
     warning = result.warning(Path((shown or path).name))
-    remarks = [("warnings", warning)] if warning else []
+    remarks = [*named, ("warnings", warning)] if warning else named
     return [*remarks, ("notes", f"not looked through for secrets: {result.unread}")] if result.unread else remarks
+
+
+def _in_name(name: str) -> list[tuple[str, str]]:
+    """Return a warning where a file's name, which reports and imports show, holds what looks like a secret."""
+    found = secret_patterns.spans(os.fsencode(name))
+    what = f"{shown(name)}: the file's name holds what looks like a secret: {found[0].what}" if found else ""
+    return [("warnings", f"{what}; rename the file before you share what is made of it")] if what else []
 
 
 def _find_in_file(path: Path, head: bytes) -> SearchResult:
@@ -162,11 +171,12 @@ def _find_in_columns(path: Path, head: bytes) -> SearchResult:
 def _text_columns(path: Path, head: bytes) -> Iterator[tuple[str, Any]]:
     """Yield the columns of text that a Parquet or Arrow file has, by name."""
     if head.startswith(b"PAR1"):
-        names = [field.name for field in pa.parquet.read_schema(path) if _is_text(field.type)]
+        names = [field.name for field in parquet_files.schema(path) if _is_text(field.type)]
         for name in names:
-            yield name, pa.parquet.read_table(path, columns=[name])[name]
+            yield name, parquet_files.read(path, [name])[name]
         return
-    with pa.memory_map(str(path)) as source:
+    encoded: Any = os.fsencode(path)  # which need not be UTF-8
+    with pa.memory_map(encoded) as source:
         table = pa.ipc.open_file(source).read_all()
         table.validate(full=True)  # offsets in a damaged file point anywhere
         yield from ((field.name, table[field.name]) for field in table.schema if _is_text(field.type))

@@ -11,6 +11,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
 from kernelscope.analysis.files.magic import packing
 from kernelscope.analysis.secrets import patterns as secret_patterns
+from kernelscope.analysis.secrets.escapes import unescaped
 
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BLOCK = 1 << 23
@@ -36,16 +37,17 @@ class Budget:
         self.skip = (_MOST_BYTES // 2, size - _MOST_BYTES // 2) if size > _MOST_BYTES and not packed else None
         self.bytes = _MOST_BYTES if packed else size
         self.second_looks = _MOST_SECOND_LOOKS
+        self.spent = False
         self.unread = [f"bytes {self.skip[0]} to {self.skip[1]}"] if self.skip else []
 
     def exceeded(self, at: int, second_looks: int) -> bool:
-        """Count bytes that are looked at twice; return whether to stop at byte `at`."""
+        """Count bytes that are looked at twice; return whether to stop at byte `at`, or earlier."""
         self.second_looks -= second_looks
-        if self.second_looks < 0:
-            self.unread.append(f"what follows byte {at}, as too much of it looks suspicious")
-        elif at > self.bytes:
-            self.unread.append(f"what follows byte {at} of the unpacked content")
-        return self.second_looks < 0 or at > self.bytes
+        if not self.spent and (self.second_looks < 0 or at > self.bytes):
+            self.spent = True
+            why = ", as too much of it looks suspicious" if self.second_looks < 0 else " of the unpacked content"
+            self.unread.append(f"what follows byte {at}{why}")
+        return self.spent
 
 
 def opened(path: Path, head: bytes) -> IO[bytes]:
@@ -71,14 +73,27 @@ def hits(file: IO[bytes], path: Path, budget: Budget | None = None) -> Iterator[
     for start, data, own in blocks(file, path, budget.skip if budget else None):
         if budget and budget.exceeded(start, 0):
             return
-        for low, high in secret_patterns.suspicious(data):
-            if budget and budget.exceeded(start + low, high - low):
-                return
-            for span in secret_patterns.spans(data[low:high], thorough=budget is None):
-                at, to = low + span.start, low + span.end
-                if at < own and start + at >= reached:
-                    reached = start + to
-                    yield Hit(start + at, start + to, span.what, data[at:to])
+        for span in _in_block(data, start, budget):
+            if span.start < own and start + span.start >= reached:
+                reached = start + span.end
+                yield Hit(start + span.start, start + span.end, span.what, data[span.start : span.end])
+
+
+def _in_block(data: bytes, start: int, budget: Budget | None) -> list[secret_patterns.Span]:
+    """Return what is found in a block that begins at this byte: as it is written, and as it reads without escapes, in order."""
+    result = list(_as_written(data, start, budget))
+    if plain := unescaped(data):
+        for span in _as_written(plain.text, start, budget):
+            result.append(span._replace(start=plain.origin(span.start), end=plain.origin(span.end)))
+    return sorted(result, key=lambda span: (span.start, -span.end))
+
+
+def _as_written(data: bytes, start: int, budget: Budget | None) -> Iterator[secret_patterns.Span]:
+    for low, high in secret_patterns.suspicious(data):
+        if budget and budget.exceeded(start + low, high - low):
+            return
+        for span in secret_patterns.spans(data[low:high], thorough=budget is None):
+            yield span._replace(start=low + span.start, end=low + span.end)
 
 
 def blocks(file: IO[bytes], path: Path, skip: tuple[int, int] | None = None) -> Iterator[tuple[int, bytes, int]]:

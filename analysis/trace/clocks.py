@@ -30,7 +30,7 @@ def set_aside_impossible(trace: Trace) -> None:
         if len(values) and (
             int(values.min()) < middle - reach or int(values.max()) > middle + reach or int(values.min()) <= 0 < low
         ):
-            _set_aside(trace, name, middle, reach, low > 0)
+            _set_aside(trace, name, middle, reach, (low, high))
 
 
 def _starts(table: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -39,12 +39,14 @@ def _starts(table: pd.DataFrame) -> npt.NDArray[np.int64]:
     return values.dropna().to_numpy(np.int64) if values.dtype == "Int64" else values.to_numpy()
 
 
-def _set_aside(trace: Trace, name: str, middle: int, reach: int, zero_is_wrong: bool) -> None:
+def _set_aside(trace: Trace, name: str, middle: int, reach: int, usual: tuple[int, int]) -> None:
     table = getattr(trace, name)
     start, end = (table[edge].to_numpy(np.int64, na_value=middle) for edge in ("start_ns", "end_ns"))
     # a difference of int64 can overflow: compare with the limits instead
     far = (start < middle - reach) | (start > middle + reach) | (end > middle + reach)
-    zero = (start <= 0) & zero_is_wrong
+    # zero is where a recording begins whose other times follow soon; CUPTI gives it for a time that it does not know
+    low, high = usual
+    zero = (start <= 0) & (low > 0) & ((end <= 0) | (low > high - low))
     for rows, reason in ((zero, "with a time of zero"), (far & ~zero, "far outside of the capture's time (a clock jumped)")):
         if rows.any():
             trace.diagnostics[f"{name} {reason}"] = int(rows.sum())

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import json_text
+from kernelscope.analysis.files import json_text, parquet_files
 from kernelscope.analysis.trace import TABLES, Trace, conform
 from kernelscope.analysis.trace.categories import is_null
 
@@ -102,7 +101,7 @@ def _write(table: pa.Table, file: Path) -> None:
     others = [field.name for field in table.schema if field.name not in integers]
     encoding: Any = {"use_dictionary": others, "column_encoding": integers or None}
     compression: Any = {field.name: "NONE" if field.name in integers else "LZ4" for field in table.schema}
-    pq.write_table(table, file, compression=compression, write_statistics=False, **encoding)
+    parquet_files.write(table, file, compression=compression, write_statistics=False, **encoding)
 
 
 def facts(folder: Path) -> dict[str, Any]:
@@ -118,7 +117,8 @@ def load(folder: Path) -> Trace:
     """Return the Trace in a folder; raise EvidenceError when it is damaged."""
     known = facts(folder)
     try:
-        tables = {name: _unpacked(name, pq.read_table(folder / f"{name}.parquet")) for name in TABLES if _is_there(folder, name)}
+        files = {name: folder / f"{name}.parquet" for name in TABLES if _is_there(folder, name)}
+        tables = {name: _unpacked(name, parquet_files.read(file)) for name, file in files.items()}
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise EvidenceError(f"{folder}: the trace is damaged ({reason}); make it again") from error

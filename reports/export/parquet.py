@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from kernelscope.analysis.files import whole
+from kernelscope.analysis.files import parquet_files, whole
 from kernelscope.reports.export.sheets import Sheet
 
 
@@ -19,7 +18,7 @@ def write(sheets: Sequence[Sheet], folder: Path) -> list[Path]:
     for sheet in sheets:
         files.append(folder / f"{sheet.name}.parquet")
         with whole.growing(files[-1]) as path:
-            pq.write_table(_described(sheet), path, compression="zstd")
+            parquet_files.write(_described(sheet), path, compression="zstd")
     return files
 
 

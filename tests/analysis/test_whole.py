@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import whole
 
 
@@ -18,6 +19,29 @@ def test_a_file_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
         assert not target.exists()
     assert target.read_bytes() == b"half"
     assert os.listdir(tmp_path) == [target.name]
+
+
+def test_a_folder_takes_the_place_of_another_at_once_or_leaves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "result"
+
+    def written(text: str) -> Path:
+        new = tmp_path / text
+        new.mkdir()
+        (new / "content").write_text(text)
+        return new
+
+    whole.name_folder(written("first"), folder, replacing=False)
+    with pytest.raises(EvidenceError, match="result: another command wrote it meanwhile"):
+        whole.name_folder(written("second"), folder, replacing=False)
+    assert (folder / "content").read_text() == "first"
+    number = folder.stat().st_ino
+    whole.name_folder(tmp_path / "second", folder, replacing=True)
+    assert (folder / "content").read_text() == "second"
+    assert (tmp_path / "second").stat().st_ino == number, "what was there is where the new one was"
+    monkeypatch.setattr(whole, "_EXCHANGE", 1 << 20)  # as on a system that knows no exchange
+    whole.name_folder(written("third"), folder, replacing=True)
+    assert (folder / "content").read_text() == "third"
+    assert (tmp_path / "third" / "content").read_text() == "second"
 
 
 def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_an_import_gives_what_its_capture_gives(tmp_path):
         ("summary", "o", "chrome", 3, "nothing in it has a time"),
         ("compare", "file/o", "markdown", 3, "not writable"),
         ("text", "o", "markdown", 3, "no capture of a known format"),
+        ("summary", "summary", "chrome", 2, "the same file as"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(given, target, form, status, said, folder, tmp_path, capsys):

@@ -176,6 +176,41 @@ def test_a_failed_import_loses_nothing_that_was_there(trace, tmp_path):
     assert "gemm" in _run("breakdown", tmp_path / "out", "--by", "kind").stdout
 
 
+def test_a_kernel_at_the_beginning_of_a_recording_that_counts_from_zero_has_its_time(tmp_path):
+    events = [_event("gemm", "kernel", 100 * place, 50, 7, device=0, stream=7) for place in range(30)]
+    path = tmp_path / "from_zero.json"
+    path.write_text(json.dumps({**TRACE, "traceEvents": events}))
+    rows = json.loads(_run("breakdown", path, "--by", "kernel", "--format", "json").stdout)["rows"]
+    assert [(row["count"], row["time_ns"]) for row in rows if row["kernel"] == "gemm"] == [(30, 30 * 50_000)]
+
+
+def test_a_time_that_was_not_recorded_is_told_by_every_command(tmp_path):
+    events = [_event("gemm", "kernel", 10**15 + 100 * place, 50, 7, device=0, stream=7) for place in range(30)]
+    path = tmp_path / "unknown.json"
+    path.write_text(json.dumps({**TRACE, "traceEvents": [{**events[0], "ts": 0}, *events[1:]]}))
+    said = _run("breakdown", path, "--by", "kernel").stderr
+    assert "not all of it could be used: kernels with a time of zero (1)" in said
+
+
+def test_a_secret_in_a_files_name_is_told(trace, tmp_path):
+    named = trace.rename(tmp_path / f"worker-{'gh' + 'p_'}{'a1B2c3D4e5F6' * 3}.json")
+    said = _run("import", named, "-o", tmp_path / "out").stderr
+    assert "the file's name holds what looks like a secret: GitHub token; rename the file before you share" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (json.dumps({"traceEvents": [{"ph": "X", "name": "x" * 5000}]}).encode(), "a trace of events; `import --from kineto`"),
+        (json.dumps(TRACE).encode("utf-16"), "a trace of events in UTF-16; turn it into UTF-8"),
+    ],
+)
+def test_a_trace_of_events_that_is_not_recognised_is_told_what_to_do(content, said, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    assert said in _run("breakdown", path, status=3).stderr
+
+
 def test_files_with_unrelated_clocks_are_not_put_together(trace, tmp_path):
     other = tmp_path / "other.json"
     other.write_text(json.dumps(TRACE))

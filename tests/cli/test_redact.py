@@ -303,6 +303,7 @@ def test_an_existing_file_needs_force(tmp_path):
     [
         (["nowhere", "-o", "b"], 3, "nowhere: No such file"),
         ([".", "-o", "b"], 3, "a folder"),
+        (["/dev/zero", "-o", "b"], 2, "neither a file nor a folder"),
         (["a.log", "-o", "no/folder/b"], 3, "no folder"),
         (["a.log", "-o", "."], 2, "a folder"),
         (["a.log"], 2, "-o"),

@@ -51,9 +51,17 @@ def test_names_that_are_no_text_are_read_and_written(tmp_path):
     path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.json.gz")
     with open(path, "wb") as file:
         file.write(Path(CAPTURE).read_bytes())
-    done = run("import", os.fsdecode(path), "-o", tmp_path / "imported")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "imported" / "import.json").is_file()
+    imported = os.fsdecode(os.path.join(os.fsencode(tmp_path), b"imported\xe9"))
+    page, tables = f"{imported}.html", f"{imported}.tables"
+    for words in (
+        ["import", os.fsdecode(path), "-o", imported], ["breakdown", imported], ["steps", imported],
+        ["report", os.fsdecode(path), "-o", page, "--perfetto"], ["export", imported, "--format", "parquet", "-o", tables],
+    ):  # fmt: skip
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+    assert os.path.isfile(os.path.join(imported, "import.json"))
+    assert os.path.isfile(os.path.join(tables, "kernels.parquet"))
+    assert 'href="imported%E9.pftrace.gz"' in Path(page).read_text()
 
 
 def test_of_several_that_write_one_folder_one_does_and_the_others_say_so(tmp_path):
@@ -67,5 +75,7 @@ def test_of_several_that_write_one_folder_one_does_and_the_others_say_so(tmp_pat
     statuses = [process.returncode for process in together]
     assert statuses.count(0) == 1
     assert all("Traceback" not in text for text in said)
+    losers = [text for text, status in zip(said, statuses, strict=True) if status]
+    assert all("another command wrote it meanwhile" in text or "not empty" in text for text in losers)
     assert run("breakdown", tmp_path / "one").returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["one"]

@@ -43,6 +43,7 @@ SHAPES = (
      r"|[A-Za-z0-9_~.]{3}8Q~[A-Za-z0-9_~.-]{34}|v1\.0-[0-9a-f]{24}-[0-9a-f]{146}|AQVN[A-Za-z0-9_-]{35,38}"),
     ("token of a bot",
      r"(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{33}|[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    ("key of Weights & Biases", r"wandb\.login\([^)\n\x00]{0,80}?[\"'](?P<v>[0-9a-f]{40})\\?[\"']"),
     ("address that lets one post", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<v>[A-Za-z0-9/_+-]{20,})"),
     ("address that lets one post", r"hooks\.zapier\.com/hooks/catch/[0-9]{4,}/(?P<v>[A-Za-z0-9]{5,})"),
     ("address that lets one post", r"[A-Za-z0-9-]{1,40}\.webhook\.office\.com/webhookb2/(?P<v>[A-Za-z0-9@/-]{80,})"),

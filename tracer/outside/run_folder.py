@@ -23,15 +23,20 @@ def dated(within: str, name: str) -> Path:
     return next(path for path in taken if not path.exists())
 
 
-def prepare_output(folder: Path, force: bool) -> None:
-    """Make `folder` an empty folder; refuse one that holds something unless `force`. Raises InputError."""
+def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
+    """Make `folder` an empty folder; refuse one that holds something unless `force`. Raises InputError.
+
+    keep: leave what it holds, for a writer that replaces the folder as a whole.
+    """
     try:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: is a file; name a folder for the results")
         if folder.is_dir() and any(folder.iterdir()):
             if not force:
                 raise InputError(f"{folder}: not empty; name another folder or pass --force to replace its contents")
-            _empty(folder)
+            _refuse_others(folder)
+            if not keep:
+                _empty(folder)
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"
         probe.write_bytes(b"")
@@ -40,13 +45,16 @@ def prepare_output(folder: Path, force: bool) -> None:
         raise InputError(f"{folder}: not writable: {error.strerror or error}; name another folder") from error
 
 
-def _empty(folder: Path) -> None:
-    """Remove what an earlier run left; refuse a folder that was not made by a run, whatever --force says."""
+def _refuse_others(folder: Path) -> None:
+    """Refuse a folder that was not made by a run, whatever --force says."""
     ours = any((folder / name).exists() for name in (RUN_FILE, "compare.json", "import.json")) or any(
         folder.glob(f"*/{RUN_FILE}")
     )
     if not ours:
         raise InputError(f"{folder}: holds files that no run wrote; --force replaces only earlier results")
+
+
+def _empty(folder: Path) -> None:
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

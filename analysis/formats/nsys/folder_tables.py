@@ -17,6 +17,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import parquet_files
 from kernelscope.analysis.files.sqlite_pages import decoded
 from kernelscope.analysis.formats.nsys.tables import Integers, Mask, Texts
 
@@ -76,7 +77,7 @@ class Folder:
 def _opened(path: Path, columns: list[str]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch], int | None]]:
     """Give a file's schema, its batches with these columns, and how many rows they are where that is known beforehand."""
     try:
-        with pa.OSFile(str(path), "rb") as file:
+        with parquet_files.opened(path) as file:
             if path.suffix == ".parquet":
                 parquet = pyarrow.parquet.ParquetFile(file)
                 batches = parquet.iter_batches(_BATCH_ROWS, columns=columns)

@@ -17,6 +17,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.magic import packing
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.secrets import cells as secret_cells
+from kernelscope.analysis.secrets import escapes
 from kernelscope.analysis.secrets import patterns as secret_patterns
 from kernelscope.analysis.secrets import texts as secret_texts
 from kernelscope.analysis.secrets.redaction import redact
@@ -65,10 +66,27 @@ def found(text, thorough=False):
 
 @pytest.mark.parametrize(("what", "token"), ALL)
 @pytest.mark.parametrize(
-    "around", ["{}", "a {} b", '{{"args": {{"x": "{}"}}}}', "url=https://h/{}/x", "line\\n{}\\nline", "\\u0000{}\\u0000"]
+    "around",
+    [
+        "{}",
+        "a {} b",
+        '{{"args": {{"x": "{}"}}}}',
+        "url=https://h/{}/x",
+        "line\\n{}\\nline",
+        "\\u0000{}\\u0000",
+        "\\b{}\\f{{",
+        "\x1b[31m{}\x1b[0m",
+        "\\u001b[1;31m{}\\u001b[0m",
+    ],
 )
 def test_tokens_are_told_by_shape(what, token, around):
     assert found(around.format(token)) == [(what, token)]
+
+
+@pytest.mark.parametrize("before", ["k_", "k", "7"])
+@pytest.mark.parametrize(("what", "token"), [(what, token) for what, token in ALL if not token.startswith("sk-")])
+def test_tokens_that_begin_like_no_word_count_behind_a_letter_too(what, token, before):
+    assert found(f"{before}{token} x") == [(what, token)]
 
 
 @pytest.mark.parametrize(("what", "token"), ALL)
@@ -98,6 +116,9 @@ def test_overwritten_tokens_are_none(what, token):
         ("a\\nMY_TOKEN={t30}\\nb", "value of MY_TOKEN", "{t30}"),
         ("https://user:hunter2@example.org/x", "password in a URL", "hunter2"),
         ("postgres://u:p%40ss@db:5432/x", "password in a URL", "p%40ss"),
+        ('1,"login(password=""hunter2!"")",3', "value of password", "hunter2!"),
+        ('"{{""HF_TOKEN"": ""{t30}""}}",3', "value of HF_TOKEN", "{t30}"),
+        ("wandb.login(relogin=True, key='{h40}')", "key of Weights & Biases", "{h40}"),
         ("Authorization: Bearer {t30}", "authorization header", "{t30}"),
         ("AccountName=a;AccountKey={t86}==;", "Azure account key", "{t86}=="),
         ("SNAP_COOKIE={t44}", "value of SNAP_COOKIE", "{t44}"),
@@ -129,11 +150,41 @@ def test_values_are_told_by_name(text, what, value):
         "volta_sgemm_128x64_nn", "api_key=your_api_key",
         "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOC\n-----END PUBLIC KEY-----",
         "primary_key: a1b2c3d4e5f6a7b8c9d0", "detokenize=12abc34def56ghi78jkl", "token: 1234567890",
-        "image_token=3f2a9b8c7d6e5f4a",
+        "image_token=3f2a9b8c7d6e5f4a", "task-3f2504e04f8911d39a0c0305e82c3301", "_ZN5shf_9kernelILi128ELi64EEEvPfS1_ii4a5b6c7",
+        '{"password":"","user":"somebody else"}', 'connect(password="", user="somebody")', '{"password": "", "user": "somebody"}',
     ],
 )  # fmt: skip
 def test_what_is_no_secret(text):
     assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "\\u0067%s"}', '{"name": "x \\\\u0067%s y"}', '["gh\\x70%s"]', '{"url": "https:\\/\\/u:%s@h\\/x"}',
+        '{"a": "\\/\\/ \\u0067%s", "b": "\\"quoted\\" \\\\"}',
+    ],
+)  # fmt: skip
+def test_tokens_with_escaped_letters_are_overwritten_and_json_stays_json(text, tmp_path):
+    token = "gh" + "p_" + drawn(36)
+    rest = token[3:] if "gh\\x70" in text else token if "https" in text else token[1:]
+    source, target = tmp_path / "a.json", tmp_path / "b.json"
+    source.write_text(text % rest)
+    assert len(redact(source, target)) == 1
+    assert rest not in target.read_text()
+    assert len(target.read_text()) == len(source.read_text())
+    if "x70" not in text:  # no escape of JSON's, but of Python's texts
+        before, after = (json.loads(path.read_text()) for path in (source, target))
+        assert before.keys() == after.keys()
+        assert after.get("b") == before.get("b")
+
+
+def test_places_in_texts_without_their_escapes():
+    text = b"ab\\u0067\\/cd\\\\u0068e"
+    plain = escapes.unescaped(text)
+    assert plain.text == b"abg/cdhe"
+    assert [plain.origin(place) for place in range(9)] == [0, 1, 2, 8, 10, 11, 12, 19, 20]
+    assert escapes.unescaped(rb'{"a": "\"\\\n\u00e9\u0022"}') is None, "quotes and what is no letter stay as they are"
 
 
 def test_private_keys():

@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data"
 KERNELSCOPE = str(Path(sys.executable).with_name("kernelscope"))
 CAPTURE = DATA / "gpu" / "h200" / "mlp.pt.trace.json.gz"
+OTHER = DATA / "gpu" / "h200" / "mlp-again.pt.trace.json.gz"
 FINE = (0, 2, 3)  # exit statuses of what reads a folder: an answer, or a refusal
 PATIENCE_S = 10.0
 SETTLED_S = 6.0  # see tracer.inside.temporary
@@ -39,12 +40,17 @@ SETTLED_S = 6.0  # see tracer.inside.temporary
 
 @dataclass(frozen=True)
 class Command:
-    """What is killed. words: with {out} for what it writes; again: added for the next try; reads: a command that reads {out}."""
+    """What is killed.
+
+    words: with {out} for what it writes; again: added for the next try; reads: a command that reads {out}; before: a command that
+    writes {out} first: that can be read at any moment, until what is killed takes its place.
+    """
 
     name: str
     words: tuple[str, ...]
     again: tuple[str, ...] = ()
     reads: tuple[str, ...] | None = None
+    before: tuple[str, ...] = ()
 
 
 SMALL = ("--steps", "3", "--warmup", "2", "--repeats", "1")
@@ -53,6 +59,10 @@ SWEEP = Path(__file__).with_name("sweep.toml")
 PROFILE = ("profile", "--force", "--steps", "5")
 COMMANDS = (
     Command("import", ("import", str(CAPTURE), "-o", "{out}"), ("--force",), ("breakdown", "{out}")),
+    Command(
+        "import again", ("import", str(CAPTURE), "-o", "{out}", "--force"), (), ("breakdown", "{out}"),
+        before=("import", str(OTHER), "-o", "{out}"),
+    ),
     Command("report", ("report", str(CAPTURE), "-o", "{out}.html"), ("--force",)),
     Command("export", ("export", str(CAPTURE), "--format", "parquet", "-o", "{out}"), ("--force",)),
     Command("redact", ("redact", str(CAPTURE), "-o", "{out}.gz"), ("--force",), ("breakdown", "{out}.gz")),
@@ -88,6 +98,17 @@ def run(words: Sequence[str], scratch: Path, limit: float = 120.0) -> subprocess
     return subprocess.run([KERNELSCOPE, *words], env=variables, capture_output=True, text=True, timeout=limit, check=False)
 
 
+def prepare(command: Command, out: Path, scratch: Path) -> None:
+    """Write what is there before the command that is killed."""
+    if command.before:
+        run(filled(command.before, out), scratch).check_returncode()
+
+
+def fine(command: Command) -> tuple[int, ...]:
+    """Return the exit statuses with which what a killed command leaves may be read."""
+    return (0,) if command.before else FINE
+
+
 def killed(words: Sequence[str], scratch: Path, after_s: float) -> tuple[int, set[int]]:
     """Start a command, kill it, and return its exit status and the processes that it had started."""
     variables = {**os.environ, "TMPDIR": str(scratch)}
@@ -116,7 +137,7 @@ def unreadable(command: Command, out: Path, scratch: Path) -> list[str]:
     if command.reads is None or not any(out.parent.glob(out.name + "*")):
         return []
     seen = run(filled(command.reads, out), scratch)
-    if "Traceback" not in seen.stderr and seen.returncode in FINE:
+    if "Traceback" not in seen.stderr and seen.returncode in fine(command):
         return []
     return [f"what is left cannot be read: exit status {seen.returncode}: {seen.stderr[-200:]}"]
 
@@ -124,6 +145,7 @@ def unreadable(command: Command, out: Path, scratch: Path) -> list[str]:
 def case(command: Command, out: Path, scratch: Path, after_s: float) -> list[str]:
     """Kill once; return what is wrong."""
     words = filled(command.words, out)
+    prepare(command, out, scratch)
     status, children = killed(words, scratch, after_s)
     wrong = left_over(children)
     wrong += unreadable(command, out, scratch)

@@ -75,6 +75,9 @@ int ftruncate(int file, off_t size) { BEFORE(of_ours(file), ftruncate, file, siz
 int ftruncate64(int file, off64_t size) { BEFORE(of_ours(file), ftruncate64, file, size); }
 int rename(const char *from, const char *to) { BEFORE(inside(from) || inside(to), rename, from, to); }
 int renameat(int a, const char *from, int b, const char *to) { BEFORE(inside(from) || inside(to), renameat, a, from, b, to); }
+int renameat2(int a, const char *from, int b, const char *to, unsigned how) {
+    BEFORE(inside(from) || inside(to), renameat2, a, from, b, to, how);
+}
 int mkdir(const char *path, mode_t mode) { BEFORE(inside(path), mkdir, path, mode); }
 int unlink(const char *path) { BEFORE(inside(path), unlink, path); }
 int rmdir(const char *path) { BEFORE(inside(path), rmdir, path); }

@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from killed import COMMANDS, FINE, KERNELSCOPE, Command, commands, digest, filled, run, workplace
+from killed import COMMANDS, KERNELSCOPE, Command, commands, digest, filled, fine, prepare, run, workplace
 
 from kernelscope.cli.main import main as kernelscope
 
@@ -32,6 +32,7 @@ def states(command: Command, out: Path, scratch: Path, library: Path) -> list[Pa
     """Run a command; return the different copies of its folder in the order in which they were made."""
     copies = scratch.with_name("copies")
     copies.mkdir()
+    prepare(command, out, scratch)
     variables = {"STATES_OF": str(out.parent), "STATES_INTO": str(copies), "LD_PRELOAD": str(library), "TMPDIR": str(scratch)}
     line = [KERNELSCOPE, *filled(command.words, out)]
     subprocess.run(line, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True)
@@ -49,7 +50,7 @@ def placed(state: Path, out: Path) -> Iterator[None]:
     out.parent.mkdir()
 
 
-def read(words: list[str]) -> str | None:
+def read(words: list[str], allowed: tuple[int, ...]) -> str | None:
     """Run a command that reads, in a process of its own; return what is wrong with how it ends."""
     into, outof = os.pipe()
     child = os.fork()
@@ -70,8 +71,8 @@ def read(words: list[str]) -> str | None:
     with os.fdopen(into, "rb") as pipe:
         text = pipe.read().decode(errors="replace")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    fine = status in FINE and "Traceback" not in text and (status == 0 or text.count("error:") == 1)
-    return None if fine else f"exit status {status}: {text}"
+    ends_well = status in allowed and "Traceback" not in text and (status == 0 or text.count("error:") == 1)
+    return None if ends_well else f"exit status {status}: {text}"
 
 
 def unlike(state: Path, end: dict[str, bytes]) -> list[str]:
@@ -91,7 +92,7 @@ def tried(command: Command, library: Path, tries: int, most: int, chance: random
             with placed(state, out):
                 if command.reads is None:
                     wrong += [f"{command.name}, {number}: {name} is not whole" for name in unlike(state, end)]
-                elif any(out.parent.glob(out.name + "*")) and (said := read(filled(command.reads, out))):
+                elif any(out.parent.glob(out.name + "*")) and (said := read(filled(command.reads, out), fine(command))):
                     wrong.append(f"{command.name}, {number}: {said}")
                 if number % 200 == 0:  # those that record leave thousands
                     print(f"{command.name}: {number} of {len(found)}, {len(wrong)} things wrong so far", flush=True)

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from killed import DATA, KERNELSCOPE, Command, commands, digest, filled, remove, run, unreadable, workplace
+from killed import DATA, KERNELSCOPE, Command, commands, digest, filled, prepare, remove, run, unreadable, workplace
 
 CALLS = ("write", "pwrite64", "writev", "rename", "renameat2", "mkdir", "openat", "ftruncate", "fsync")
 ERRORS = ("ENOSPC", "EIO")
@@ -56,6 +56,7 @@ def openings(log: Path) -> list[int]:
 def case(command: Command, out: Path, scratch: Path, call: str, number: int, error: str) -> list[str]:
     """Let one call fail; return what is wrong."""
     words = filled(command.words, out)
+    prepare(command, out, scratch)
     how = "signal=KILL" if error == KILL else f"error={error}"
     done = traced(words, scratch, "-e", f"inject={call}:{how}:when={number}", "-o", os.devnull)
     wrong = []

@@ -142,7 +142,8 @@ class Sampler:
                 "source_time_ns": pa.array([row.sample.source_time_ns for row in rows], pa.int64()),
             }
         )
-        pq.write_table(table, path)
+        with path.open("wb") as out:  # a path need not be UTF-8, which pyarrow takes it for
+            pq.write_table(table, out)
 
     def describe(self) -> dict[str, Any]:
         """Say what was sampled, at which rate, and how far apart readings really were (median of the timer's, in ns)."""
