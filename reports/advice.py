@@ -59,10 +59,16 @@ def answer(result: Result) -> str:
     else:
         totals = f"{'What ran spans' if result.get('timeline', True) else 'Kernels and copies add up to'} {duration(step_ns)}"
         step = "A step" if result.get("certain", True) else "What repeats (a step, or a part of one, such as a layer)"
-        whole = f"{step} takes {duration(step_ns)}" if result["per"] == "a step" else totals
+        whole = f"{step} takes {duration(step_ns)}{_between(result)}" if result["per"] == "a step" else totals
     return (
         f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{content.busy(result)}{saved}"
     )
+
+
+def _between(result: Result) -> str:
+    """Return between what the steps' times are, where their mean does not tell."""
+    shortest, longest = result.get("range_ns") or (0, 0)
+    return f" on average ({duration(shortest)} to {duration(longest)})" if longest else ""
 
 
 def _unrecorded(result: Result, parts: Sequence[str]) -> str:

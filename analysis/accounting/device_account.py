@@ -101,8 +101,10 @@ def is_timed_by_device(trace: Trace) -> bool:
     return critical_device(trace) is not None and not is_host_timed(trace)
 
 
-def account(trace: Trace, device: str | None = None) -> DeviceAccount:
+def account(trace: Trace, device: str | None = None, hiding: bool = False) -> DeviceAccount:
     """Return the account of a device, of the one that computes longest where none is named.
+
+    hiding: let what computes hide copies also where the host timed both, which otherwise share their time equally.
 
     The trace's steps are the measured ones (see attribution.steps.applied); without steps the capture is one. Raises
     EvidenceError where nothing ran on the device.
@@ -122,7 +124,7 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
         return _of_kernels(chosen or "cpu", works)
     tables, matrices, free = [], [], windows
     busy = 0
-    for level in [works] if is_host_timed(trace) else [[work] for work in works]:
+    for level in [works] if is_host_timed(trace) and not hiding else [[work] for work in works]:
         result, left = _part(level, windows, free)
         busy += int((free[1] - free[0]).sum() - (left[1] - left[0]).sum())
         tables += [table for table, _ in result]

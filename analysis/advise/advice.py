@@ -85,7 +85,8 @@ PARTS = tuple(
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return what to do about one recording; raise EvidenceError for what cannot be read.
 
-    Keys: schema, path, framework, device, hardware, step_ns, batch (samples of a step, None where not known), per, steps
+    Keys: schema, path, framework, device, hardware, step_ns, range_ns (the shortest
+    and the longest step, where they differ much; else None), batch (samples of a step, None where not known), per, steps
     (what they were taken from), certain (whether what repeats is surely a step), few_steps (how many were measured, where
     these are few; else None), recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that
     of the kernels; else None), unrecorded (why nothing that computes was recorded; else None), ranges (name, ns: where the
@@ -109,6 +110,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "device": subject.device,
         "hardware": subject.hardware,
         "step_ns": subject.step_ns,
+        "range_ns": subject.range_ns,
         "batch": _batch(subject),
         "batch_source": subject.trace.info.get("batch_source"),
         "per": subject.per,
@@ -127,7 +129,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "timeline": subject.timeline,
         "untold_ns": untold_ns(subject),
         "longest": _longest(subject),
-        "advice": [_plain(one) for one in kept],
+        "advice": [_plain(one, words.uneven(subject, one.rows)) for one in kept],
         "notes": _notes(subject, kept),
     }
 
@@ -279,11 +281,11 @@ def _beside_waiting(subject: Subject, kept: list[Advice]) -> list[Advice]:
     return [replace(one, modelled=False, evidence=[*one.evidence, said]) if one.topic in bounds else one for one in kept]
 
 
-def _plain(one: Advice) -> dict[str, Any]:
+def _plain(one: Advice, uneven: list[str]) -> dict[str, Any]:
     return {
         "topic": one.topic, "title": one.title, "saves_ns": round(one.saves_ns), "at_most": not one.modelled,
         "estimate": one.estimate,
-        "evidence": one.evidence, "remedy": one.remedy, "link": one.link or None,
+        "evidence": [*one.evidence, *uneven], "remedy": one.remedy, "link": one.link or None,
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
@@ -40,6 +41,7 @@ from kernelscope.analysis.recordings.kinds import Kind
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace, intervals
 
+_FEW, _UNEVEN = 4, 1.5  # steps of which no range is told; a tenth of the steps takes so many times as long as a tenth at most
 STEPS, WHOLE = "a step", "in all"
 _PLACES = {"npu": "on an NPU", "rocm": "on an AMD GPU"}  # how the names of devices begin, for which remedies have words
 
@@ -54,6 +56,8 @@ class Subject:
     where not recorded. steps: what the steps were taken from, in words; None where nothing marks them. recorded_ns: how long
     all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others. foreign_cores:
     how many cores other processes kept busy meanwhile; None where not known. certain: whether what repeats is surely a step.
+    lengths: of the measured steps, ns; empty where there are none. by_step: [rows, steps], ns of each row in each step; None
+    where not known.
     """
 
     path: str
@@ -72,6 +76,16 @@ class Subject:
     recorded_ns: int | None = None
     foreign_cores: float | None = None
     certain: bool = True
+    lengths: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    by_step: npt.NDArray[np.float64] | None = None
+
+    @property
+    def range_ns(self) -> list[int] | None:
+        """The shortest and the longest step, where steps differ so much that their mean alone does not tell; else None."""
+        if len(self.lengths) < _FEW:
+            return None
+        short, long = np.quantile(self.lengths, [0.1, 0.9])
+        return [int(self.lengths.min()), int(self.lengths.max())] if long > _UNEVEN * short else None
 
     @property
     def unrecorded(self) -> str | None:
@@ -183,12 +197,14 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
     found = finding_steps.find(trace, request)
     trace = finding_steps.applied(trace, found)
     whole = is_host_timed(trace) or (trace.has_timeline() and critical_device(trace) is None)
-    done = account(trace, ALL if whole else request.device)
+    done = account(trace, ALL if whole else request.device, hiding=True)
     result = Subject(
         path, trace, done.rows, done.step_ns, done.device, hardware_of(trace, done.device),
         STEPS if done.basis == "steps" else WHOLE, found.sentence() if found else None, len(done.lengths),
         waited_ns=done.waited_ns, timeline=done.basis in ("steps", "window"),
         recorded_ns=_extent(trace) if done.basis == KERNELS else None, certain=found is None or found.certain,
+        lengths=done.lengths if done.basis == "steps" else done.lengths[:0],
+        by_step=done.by_window if done.basis == "steps" else None,
     )  # fmt: skip
     if len(result.inside_steps(trace.calls)):  # a host that does not wait is ahead by no more than it waits
         waits = result.waiting_calls
@@ -222,6 +238,7 @@ def of_run(run: Run, path: str) -> Subject:
     return Subject(
         path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", len(steps), facts,
         None if used is None or pd.isna(used) else float(used), foreign_cores=core_use.foreign_of_run(run),
+        lengths=_lengths(steps),
     )  # fmt: skip
 
 
@@ -242,7 +259,12 @@ def _without_recording(subject: Subject, run: Run, facts: dict[str, Any]) -> Sub
     before, after = (int(table.loc[table["part"] == IDLE, "time_ns"].sum()) for table in (rows, subject.rows))
     subject.waited_ns = round(subject.waited_ns * after / max(before, 1))
     subject.step_ns = clean_ns
+    subject.lengths = _lengths(run.clean_steps())
     return subject
+
+
+def _lengths(steps: pd.DataFrame) -> npt.NDArray[np.int64]:
+    return (steps["end_ns"] - steps["start_ns"]).to_numpy(np.int64)
 
 
 def _recorded(run: Run) -> Trace:

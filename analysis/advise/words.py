@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.accounting.durations import duration as duration
@@ -16,6 +17,7 @@ from kernelscope.analysis.explain.device.words import listed as listed
 _PART = 0.1  # of a finding's time: what a statement takes at least to be named
 _NAMED = 3  # places that a sentence names
 _PLACES = {"layer": "layers", "detail": "places"}
+_MOST, _SOME, _ENOUGH = 0.9, 0.6, 8  # time in few steps: so much of it in at most this part of them; of so many steps at least
 _LINES = 3  # statements that a sentence names
 SLOWED = 1.6  # line_profiler makes statements take longer by up to this
 _AS_LONG = 0.1  # of a step: recorded ones that differ less are told as one
@@ -36,6 +38,17 @@ def ids(rows: pd.DataFrame) -> frozenset[int]:
 def share(subject: Subject, ns: float) -> str:
     """Return a time with its share of the step: 12.3 ms (41%)."""
     return f"{duration(ns)} ({ns / max(subject.step_ns, 1):.0%})"
+
+
+def uneven(subject: Subject, rows: frozenset[int]) -> list[str]:
+    """Return a sentence on how many of the steps hold most of the time of rows, where these are few; else none."""
+    if subject.by_step is None or not rows:
+        return []
+    times = np.sort(subject.by_step[subject.rows.index.isin(rows)].sum(axis=0))[::-1]
+    held = int(np.searchsorted(np.cumsum(times), _MOST * times.sum())) + 1
+    if len(times) < _ENOUGH or held > _SOME * len(times):
+        return []
+    return [f"It is uneven: {held} of the {len(times)} steps hold {_MOST:.0%} of this time."]
 
 
 def kernels(rows: pd.DataFrame, most: int = 3) -> str:
@@ -59,6 +72,9 @@ def largest(rows: pd.DataFrame, column: str, most: int = _NAMED) -> str:
 
 def where(rows: pd.DataFrame, column: str) -> list[str]:
     """Return a sentence on where the time of rows is, by "layer" or "detail": in a few places mostly, or spread; none unknown."""
+    if column == "layer":  # of a sequence, layers have numbers
+        layers = rows["layer"].astype("string")
+        rows = rows.assign(layer=layers.where(~layers.str.fullmatch(r"[\d.]+").fillna(False), "layer " + layers))
     named = largest(rows, column)
     if not named:
         return []

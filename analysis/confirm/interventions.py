@@ -98,7 +98,7 @@ INTERVENTIONS = (
                  ("pytorch:channels last",)),
     Intervention("fused-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., fused=True)", ("pytorch:fused optimizer",)),
     Intervention("foreach-optimizer", _TORCH, _OPTIMIZER, "torch.optim.Adam(..., foreach=True)", ("pytorch:foreach optimizer",)),
-    Intervention("inference-mode", _TORCH, ("dispatch", "host-bound"), "with torch.inference_mode():",
+    Intervention("inference-mode", _TORCH, ("autograd", "dispatch", "host-bound"), "with torch.inference_mode():",
                  ("pytorch:inference mode",)),
     Intervention("no-anomaly-detection", _TORCH, _DEBUGGING, "leave torch.autograd.set_detect_anomaly out",
                  ("pytorch:no checks",), word="anomaly"),

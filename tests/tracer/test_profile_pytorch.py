@@ -119,6 +119,7 @@ def test_all_passes_have_steps_of_one_kind(
     run = pytorch_run(CHILDREN / "train_phases.py", 10, how)
     _assert_all_passes(run, mode, end)
     assert run.record["options"]["batch"] == batch
+    assert run.passes("clean")[0].report["settings"].get("autograd_in_inference") == (False if mode == "infer" else None)
     left_out = run.record.get("left_out_steps", {}).get("reasons", {})
     assert ("a model was switched to evaluation" in left_out) == (how == "phases")
     assert _operators_of_steps(run, "aten::addmm") == {forward}

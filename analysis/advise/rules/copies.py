@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting.device_account import COMPUTE, COPY, is_host_timed
+from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
@@ -69,8 +69,6 @@ def exposed(subject: Subject) -> list[Advice]:
 def _room(subject: Subject) -> float:
     """Return how much more computation copies can run beside, ns per step: all but that which hides copies already."""
     computing = words.time_of(subject.part(COMPUTE))
-    if is_host_timed(subject.trace):
-        return float(computing)
     copies = subject.part(COPY)
     hidden = float(copies["duration_ns"].sum()) - words.time_of(copies)
     return max(computing - max(hidden, 0.0), 0.0)

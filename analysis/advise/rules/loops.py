@@ -119,6 +119,27 @@ def of_the_model(subject: Subject) -> list[Advice]:
     ]
 
 
+def one_by_one(subject: Subject) -> list[Advice]:
+    """Inference of one sample a call: what the host does around kernels is done for each."""
+    options = subject.facts.get("options") or {}
+    if not subject.on_host or options.get("mode") != "infer" or options.get("batch") != 1:
+        return []
+    rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM))
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "small batch",
+            "the model gets one sample a call",
+            ns * (1 - 1 / _BATCH),
+            f"what the host does outside of kernels, once in place of {_BATCH} times; larger kernels are quicker, too",
+            [f"Outside of kernels: {words.share(subject, ns)} {subject.per}, of one sample."],
+            "where samples need not be answered one by one, give the model many at once (a leading batch dimension)",
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
 def _outermost(ranges: pd.DataFrame) -> tuple[str, int] | None:
     """Return the layer whose forward ranges last longest in all, which holds the others, and how many these are."""
     mine = ranges[((ranges["category"] == "layer") & (ranges["phase"] == "forward")).fillna(False).to_numpy(bool)]
@@ -129,4 +150,4 @@ def _outermost(ranges: pd.DataFrame) -> tuple[str, int] | None:
     return name, int((names == name).sum())
 
 
-RULES: tuple[Rule, ...] = (over_samples, of_the_model)
+RULES: tuple[Rule, ...] = (over_samples, of_the_model, one_by_one)

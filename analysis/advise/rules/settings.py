@@ -10,6 +10,7 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.trace import CONVOLUTIONS
 
+_NOTED = 1_000  # ns: that autograd takes for an operator on a processor
 _CHECKS = ("aten::isnan", "aten::ne", "aten::any", "aten::isfinite", "aten::all")
 _THREADS = {
     "pytorch": "torch.set_num_threads(...), or OMP_NUM_THREADS=... in the environment",
@@ -100,4 +101,28 @@ def idle_threads(subject: Subject) -> list[Advice]:
     ]
 
 
-RULES: tuple[Rule, ...] = (checks, without_onednn, idle_threads)
+def autograd(subject: Subject) -> list[Advice]:
+    """Inference runs with autograd on, which notes each operator for a backward that never comes."""
+    rows = subject.kernels()
+    if not subject.on_host or subject.setting("autograd_in_inference") is not True:
+        return []
+    operators = float(rows["count"].sum())
+    host = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
+    return [
+        Advice(
+            "autograd",
+            "autograd is on while the model only infers",
+            min(operators * _NOTED, words.time_of(host)),
+            f"{words.duration(_NOTED)} for each operator, as measured of small ones, of the time outside of kernels",
+            [
+                f"{words.count(operators)} operators that compute run {subject.per}, and each is noted for a backward that never "
+                "comes; what a backward would need stays in memory until the result is dropped."
+            ],
+            "with torch.inference_mode(): around the calls of the model, or with torch.no_grad():",
+            "https://docs.pytorch.org/docs/stable/generated/torch.inference_mode.html",
+            modelled=True,
+        )  # of no rows: what else is done about the host's time leaves less of it
+    ]
+
+
+RULES: tuple[Rule, ...] = (checks, autograd, without_onednn, idle_threads)

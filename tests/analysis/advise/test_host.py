@@ -186,6 +186,27 @@ def test_what_loading_computes_is_no_computing_of_the_model():
     assert {part["what"]: part["ns"] for part in parts(made)} == times
 
 
+def test_inference_with_autograd_on():
+    made = subject(KERNEL, (IDLE, OPERATOR, "aten::mm", None, 6.0), framework="pytorch")
+    made.rows.loc[0, "count"] = 2000.0
+    for setting, found in ((None, []), (False, []), (True, [2.0])):
+        made.facts["settings"] = {"autograd_in_inference": setting}
+        assert [one.saves_ns / MS for one in settings.autograd(made)] == found, "1 us for each operator"
+    made.rows.loc[0, "count"] = 50_000.0
+    assert settings.autograd(made)[0].saves_ns == 6.0 * MS, "no more than there is outside of kernels"
+    assert "inference_mode" in settings.autograd(made)[0].remedy
+
+
+def test_one_sample_a_call():
+    made = subject(KERNEL, (IDLE, OPERATOR, "aten::mm", None, 4.0), (IDLE, PROGRAM, None, None, 2.0), framework="pytorch")
+    for options, found in (
+        ({"mode": "infer", "batch": 1}, [6.0 * 7 / 8]), ({"mode": "train", "batch": 1}, []), ({"mode": "infer", "batch": 2}, []),
+        ({"mode": "infer", "batch": None}, []),
+    ):  # fmt: skip
+        made.facts["options"] = options
+        assert [one.saves_ns / MS for one in loops.one_by_one(made)] == found
+
+
 def test_what_a_program_did_between_its_steps_is_told_where_it_took_long():
     reasons = {"a model was switched to evaluation": [2, 30 * MS], "a function was compiled": [1, 4 * MS]}
     aside = {"left_out_steps": {"reasons": reasons, "steps": 60, "watched_ns": 100 * MS}}

@@ -44,6 +44,7 @@ class Adapter(Base):
         self._watched: Set[type] = set()  # kinds of optimizers whose steps are wrapped, where it does not
         self._differentiated = False  # whether there was a backward since a step ended
         self._trained: Callable[[], Any] = lambda: None  # a weak reference to the model whose calls follow a backward
+        self._records: Optional[bool] = None  # whether autograd recorded the last call of a model after which a step ended
         self._operators: Any = None  # of the kernels pass
         self._watching = Patches()  # once it is known what ends a step, where no optimizer does
         self._handles: List[Any] = []
@@ -173,6 +174,7 @@ class Adapter(Base):
 
     def _watch_calls(self, root: Any, key: Any) -> None:
         owner, known, base = type(root), weakref.ref(root), self.torch.nn.Module
+        enabled = self.torch.is_grad_enabled
         own = vars(owner).get("__call__")
 
         def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -181,6 +183,7 @@ class Adapter(Base):
                 self._begins(module)
             output = (own or base.__call__)(module, *arguments, **keywords)
             if watched and key != _BACKWARD:
+                self._records = enabled()
                 self.recording.stepped(self, key, training=False)
             return output
 
@@ -295,8 +298,9 @@ class Adapter(Base):
     def settings(self) -> Dict[str, Any]:
         """Return the settings in force."""
         self.library.model = next(iter(self.roots.alive()), None)
+        told = {} if self._records is None or self.recording.trains else {"autograd_in_inference": self._records}
         try:
-            return self.library.settings()
+            return {**self.library.settings(), **told}
         finally:
             self.library.model = None
 
