@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
+    new = not folder.exists()
     prepare_output(folder, arguments.force, keep=True)
+    try:
+        _write(files, folder, arguments)
+    finally:
+        if new:
+            with suppress(OSError):
+                folder.rmdir()  # of an import that failed nothing is left; one that went well is not empty
+
+
+def _write(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
     with ExitStack() as search:  # for secrets goes on while tables are made
         read = search.enter_context(captures.reading_all(files, arguments.form, arguments.keep_secrets))
         trace = sharing.shareable_trace(read, arguments.full_paths)

@@ -110,8 +110,10 @@ def target_file(text: str, force: bool, sources: Sequence[Path]) -> Path:
 
 
 def refuse_source(target: Path, sources: Sequence[Path]) -> None:
-    """Raise UsageError where what is to be written would replace a file that it is made of."""
+    """Raise UsageError where what is to be written would replace a file that it is made of, or go into a folder of them."""
     for source in sources:
+        if source.is_dir() and target.is_dir() and target.resolve().is_relative_to(source.resolve()):
+            raise UsageError(f"{target}: lies in what is read, {source}; name a folder elsewhere, or a new one")
         if source.is_file() and target.exists() and target.samefile(source):
             raise UsageError(f"{target}: the same file as {source}; name another one to write")
 

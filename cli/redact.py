@@ -10,9 +10,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernelscope.analysis.secrets.patterns import kinds
 from kernelscope.analysis.secrets.redaction import redact
 from kernelscope.cli.output import FORMATS, refuse_source, write_rows
+from kernelscope.tracer.inside.secret_values import kinds
 from kernelscope.tracer.outside.errors import UsageError
 
 
@@ -45,6 +45,8 @@ def _check_target(source: Path, target: Path, force: bool) -> None:
     refuse_source(target, [source])
     if source.exists() and not (source.is_dir() or source.is_file()):
         raise UsageError(f"{source}: neither a file nor a folder; name a file")
+    if target.exists() and not (target.is_dir() or target.is_file()):
+        raise UsageError(f"{target}: no plain file; name one for the copy")
     if target.is_dir():
         raise UsageError(f"{target}: a folder; name a file for the copy")
     if (target.exists() or target.is_symlink()) and not force:

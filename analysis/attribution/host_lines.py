@@ -50,7 +50,7 @@ def timeline(folder: Path) -> pd.DataFrame:
         tables = [_pieces(session, places) for session in record["sessions"]]
         thread = int(record["thread"] or 0)
     except (OSError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-        raise EvidenceError(f"{path}: cannot be read as lines of a kernels pass: {error}") from error
+        raise EvidenceError(f"{path}: cannot be read as lines of a kernels pass: {error}; record the run again") from error
     table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
     return conform("host_lines", table.assign(thread=thread))
 

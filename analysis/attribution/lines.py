@@ -51,9 +51,14 @@ def statements(folder: Path) -> pd.DataFrame:
     Raises EvidenceError when the file is missing or is not what the lines pass writes.
     """
     record = _load(folder)
-    unit = _unit_ns(record)
-    rows = [row for function in record["functions"] for row in _function_rows(function, unit)]
-    return conform("lines", pd.DataFrame(rows, columns=["file", "function", "line", "last_line", "text", "hits", "time_ns"]))
+    columns = ["file", "function", "line", "last_line", "text", "hits", "time_ns"]
+    try:
+        unit = _unit_ns(record)
+        rows = [row for function in record["functions"] for row in _function_rows(function, unit)]
+        return conform("lines", pd.DataFrame(rows, columns=columns))
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+        path = Path(folder) / FILE
+        raise EvidenceError(f"{path}: not what the lines pass writes ({error}); record the run again") from error
 
 
 def extents(source: Sequence[str], first_line: int) -> dict[int, tuple[int, int | None, str]]:

@@ -7,8 +7,21 @@ from typing import Any
 
 
 def parsed(text: str | bytes) -> Any:
-    """Return the content of a JSON text; raise ValueError for all that is none, or that nests too deep to be read."""
+    """Return the content of a JSON text; raise ValueError for all that is none, or that nests too deep to be read.
+
+    What is no Unicode, as the bytes of a path need not be, is written as escapes: no table takes it.
+    """
     try:
-        return json.loads(text)
+        content = json.loads(text)
+        escape = "\\ud" if isinstance(text, str) else b"\\ud"
+        return _encodable(content) if escape in text.lower() else content  # type: ignore[operator]
     except RecursionError:
         raise ValueError("it nests too deep") from None
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf8", "backslashreplace").decode("utf8")
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list) else value

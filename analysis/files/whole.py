@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,6 +56,13 @@ def name_folder(new: Path, folder: Path, replacing: bool) -> None:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         raise EvidenceError(f"{folder}: another command wrote it meanwhile; name another folder or pass --force") from error
+
+
+def keep_others(old: Path, folder: Path, ours: Collection[str]) -> None:
+    """Move what somebody else put into a folder into the one that took its place. ours: names that its writers gave."""
+    for entry in old.iterdir() if old.is_dir() else ():
+        if entry.name not in ours and not (folder / entry.name).exists():
+            entry.rename(folder / entry.name)
 
 
 def _exchange(new: Path, folder: Path) -> None:

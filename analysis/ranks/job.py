@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,15 @@ def job(
     matched are); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
     """
     with temporary.folder() as parts:
+        new = [one for one in (folder, folder.parent) if not one.exists()] if folder is not None else []
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        return of_ranks(*recordings(paths, folder or Path(parts), workers, scheduler), timeline)
+        try:
+            return of_ranks(*recordings(paths, folder or Path(parts), workers, scheduler), timeline)
+        finally:
+            with suppress(OSError):
+                for made in new:
+                    made.rmdir()  # where nothing could be read they are empty
 
 
 def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: bool = False) -> dict[str, Any]:

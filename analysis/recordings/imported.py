@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/import/1"
+_OURS = (kinds.IMPORT, "trace", "breakdowns", "report.html")  # what is made anew: a page of what was there is none of this one
 RESULTS_VERSION = 7  # raise it when breakdowns come out otherwise from the same trace: stored ones are then made again
 
 
@@ -129,6 +130,7 @@ def write(
         (growing / kinds.IMPORT).write_text(json.dumps(record, indent=1), encoding="utf8")
         growing.chmod(0o777 & ~_umask())
         whole.name_folder(growing, folder, replacing)
+        whole.keep_others(growing, folder, _OURS)
     except BaseException:
         threads.shutdown(cancel_futures=True)  # nothing writes any more
         raise

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.secrets import patterns as secret_patterns
-from kernelscope.analysis.secrets.patterns import shown
+from kernelscope.analysis.secrets import screens as secret_screens
+from kernelscope.tracer.inside import secret_values
+from kernelscope.tracer.inside.secret_values import shown
 
 _MOST_ROWS = 100_000  # of each table: the first and the last so many
 _MOST_TABLE = 1 << 26  # bytes of text in each end of a table
@@ -221,22 +222,22 @@ def _judged(cells: list[StoredCell], option: bool, thorough: bool) -> Generator[
     A cell is judged by what it holds, by its row's name (columns name and value, of environments) and, where command lines are
     kept one argument a row, by the option in the row before.
     """
-    spans = secret_patterns.spans_of([cell.value for cell in cells], thorough)
+    spans = secret_screens.spans_of([cell.value for cell in cells], thorough)
     for place, cell in enumerate(cells):
         result = spans.get(place, [])
         if cell.name is not None:
             if not result:
                 result = _judged_by_name(cell, option, thorough)
-            option = secret_patterns.secret_option(cell.value)
+            option = secret_values.secret_option(cell.value)
         for span in result:
             yield CellHit(cell.table, cell.row, cell.column, span.start, span.end, span.what, cell.value[span.start : span.end])
     return option
 
 
-def _judged_by_name(cell: StoredCell, option: bool, thorough: bool) -> list[secret_patterns.Span]:
-    name = cell.name if isinstance(cell.name, bytes) and secret_patterns.secret_name(cell.name) else b""
-    if (not name and not option) or not secret_patterns.value_counts(name or b"--password", cell.value, True, thorough):
+def _judged_by_name(cell: StoredCell, option: bool, thorough: bool) -> list[secret_values.Span]:
+    name = cell.name if isinstance(cell.name, bytes) and secret_values.secret_name(cell.name) else b""
+    if (not name and not option) or not secret_values.value_counts(name or b"--password", cell.value, True, thorough):
         return []
     edge = 1 if len(cell.value) > 2 and cell.value[:1] == cell.value[-1:] and cell.value[:1] in b"\"'" else 0
     what = f"value of {shown(name.decode('ascii', 'replace'))}" if name else "argument of a secret option"
-    return [secret_patterns.Span(edge, len(cell.value) - edge, what)]
+    return [secret_values.Span(edge, len(cell.value) - edge, what)]

@@ -1,4 +1,4 @@
-"""Texts as they read without JSON's escapes: a token may be written with its letters as numbers (\\u0067hp_...)."""
+"""Texts of JSON as they read: their characters may be written with escapes (\\u0067hp_..., \\"password\\"), also twice over."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-# Backslashes, however many (JSON within JSON doubles them), before a character's number or a slash. Quotes and backslashes stay
-# escaped: what ends a text must not be seen within it.
-_ESCAPED = re.compile(rb"\\+(?:/|(?:u00|x)(2[013-9a-fA-F]|[346][0-9a-fA-F]|5[0-9abABd-fD-F]|7[0-9a-eA-E]))")
+_ESCAPED = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"'/\\bfnrt]))|\"")
+_CONTROL = {b"b": b"\x08", b"f": b"\x0c", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_OTHER = b"\x80"  # in place of a character that no secret has
 
 
 class Unescaped(NamedTuple):
@@ -26,16 +26,30 @@ class Unescaped(NamedTuple):
 
 
 def unescaped(data: bytes) -> Unescaped | None:
-    """Return the text without its escapes, or None where it has none."""
-    starts, ends = [], []
-    parts = []
+    """Return the text without its escapes, or None where it has none.
+
+    A quote that is not escaped ends a text: it becomes the end of a line, so that nothing is found across it.
+    """
+    if b"\\" not in data:
+        return None
+    starts, ends, parts = [], [], []
     reached = 0
     for match in _ESCAPED.finditer(data):
-        starts.append(match.start())
-        ends.append(match.end())
-        parts += [data[reached : match.start()], bytes([int(match[1], 16)]) if match[1] else b"/"]
+        parts += [data[reached : match.start()], _character(match)]
         reached = match.end()
+        if match[0] != b'"':
+            starts.append(match.start())
+            ends.append(reached)
     if not starts:
         return None
     longer = np.concatenate([[0], np.cumsum(np.array(ends) - np.array(starts) - 1)])
     return Unescaped(b"".join([*parts, data[reached:]]), np.array(starts) - longer[:-1], longer)
+
+
+def _character(match: re.Match[bytes]) -> bytes:
+    """Return the one byte that stands for what matched."""
+    number = match[1] or match[2]
+    if number:
+        code = int(number, 16)
+        return bytes([code]) if code < 0x80 else _OTHER
+    return _CONTROL.get(match[3], match[3]) if match[3] else b"\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import mmap
+import os
 import re
 import shutil
 import sqlite3
@@ -23,10 +24,10 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
 from kernelscope.analysis.files.magic import SQLITE_MAGIC, packing
 from kernelscope.analysis.secrets import cells as secret_cells
-from kernelscope.analysis.secrets import patterns as secret_patterns
+from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.analysis.secrets import texts as secret_texts
 from kernelscope.analysis.secrets.search import REPORT_MAGIC
-from kernelscope.tracer.inside import durable, temporary
+from kernelscope.tracer.inside import durable, secret_values, temporary
 
 _MOST_FINDINGS = 1_000_000
 _MOST_UNPACKED = 1 << 30  # bytes, or this many times the packed size if that is more
@@ -63,11 +64,12 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
             head = file.read(1 << 16)
         if not target.parent.is_dir():
             raise EvidenceError(f"{target}: no folder {target.parent}; make it first")
-        copy = Path(temporary.made_file(temporary.beside(target.name), str(target.parent)))
+        real = Path(os.path.realpath(target))
+        copy = Path(temporary.made_file(temporary.beside(real.name), str(real.parent)))
         try:
             changes = _redact_database(source, copy) if head.startswith(SQLITE_MAGIC) else _redact_file(source, head, copy)
             shutil.copymode(source, copy)
-            durable.replace(copy, target)
+            durable.replace(copy, real)
         finally:
             temporary.removed(str(copy))
     except OSError as error:
@@ -143,7 +145,7 @@ def _overwrite(copy: Path, source: Path) -> list[Overwrite]:
             hits = _few(secret_texts.hits(file, copy), source)
         new = [(hit.start, hit.end, hit.what) for hit in hits]
         _patch(copy, new)
-        values.update(hit.value for hit in hits if secret_patterns.telling(hit.value))
+        values.update(hit.value for hit in hits if secret_values.telling(hit.value))
         again = _few(_occurrences(copy, values), source)
         _patch(copy, again)
         if not new and not again:
@@ -184,7 +186,7 @@ def _occurrences(path: Path, values: set[bytes]) -> Iterator[tuple[int, int, str
         reached = 0
         with path.open("rb") as file:
             for start, data, _ in secret_texts.blocks(file, path):
-                for low, high in secret_patterns.suspicious(data, [screen]):
+                for low, high in secret_screens.suspicious(data, [screen]):
                     for match in exact.finditer(data, low, high):
                         if start + match.start() >= reached:
                             reached = start + match.end()
@@ -213,9 +215,7 @@ def _redact_database(source: Path, copy: Path) -> list[Overwrite]:
             changes, values = _change_cells(database, source)
             database.execute("VACUUM")
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise EvidenceError(
-            f"{source}: cannot be rewritten ({secret_patterns.shown(str(error), 200)}); export it again"
-        ) from error
+        raise EvidenceError(f"{source}: cannot be rewritten ({secret_values.shown(str(error), 200)}); export it again") from error
     if next(_occurrences(copy, values), None):
         raise EvidenceError(
             f"{source}: a secret value is left outside of the tables' cells; nothing was written, do not share it"
@@ -244,7 +244,7 @@ def _change_cells(database: sqlite3.Connection, source: Path) -> tuple[list[Over
     for _ in range(_PASSES):
         hits = _few(secret_cells.screened(secret_cells.all_cells(database), source, thorough=True), source)
         changes += _write(database, source, hits, not changes)
-        values.update(hit.value for hit in hits if secret_patterns.telling(hit.value))
+        values.update(hit.value for hit in hits if secret_values.telling(hit.value))
         again = _few(_cells_with(database, values), source)
         changes += _write(database, source, again, not changes)
         if not hits and not again:
@@ -252,8 +252,8 @@ def _change_cells(database: sqlite3.Connection, source: Path) -> tuple[list[Over
     else:
         raise _stubborn(source)
     for name, text in database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall():
-        if isinstance(text, bytes) and secret_patterns.spans(text):
-            what = secret_patterns.shown(str(name, "utf8", "replace"))
+        if isinstance(text, bytes) and secret_values.spans(text):
+            what = secret_values.shown(str(name, "utf8", "replace"))
             raise EvidenceError(f"{source}: {what}: its definition holds what looks like a secret; do not share it")
     return changes, values
 
@@ -262,7 +262,7 @@ def _cells_with(database: sqlite3.Connection, values: set[bytes]) -> Iterator[se
     """Yield where these values occur in cells."""
     for screen, exact in _searches(values):
         for cells in secret_cells.all_cells(database):
-            for place in secret_patterns.suspicious_values([cell.value for cell in cells], [screen]):
+            for place in secret_screens.suspicious_values([cell.value for cell in cells], [screen]):
                 cell = cells[place]
                 for match in exact.finditer(cell.value):
                     yield secret_cells.CellHit(cell.table, cell.row, cell.column, *match.span(), _AGAIN, match[0])
@@ -284,7 +284,7 @@ def _drop_triggers(database: sqlite3.Connection, source: Path) -> list[Overwrite
     names = [str(row[0], "utf8") for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()]
     for name in names:
         database.execute(f"DROP TRIGGER {secret_cells.quoted(name)}")
-    return [Overwrite(f"trigger {secret_patterns.shown(name)}", "taken out, as it would run", 0) for name in names]
+    return [Overwrite(f"trigger {secret_values.shown(name)}", "taken out, as it would run", 0) for name in names]
 
 
 def _rewrite_cell(database: sqlite3.Connection, source: Path, hits: list[secret_cells.CellHit]) -> None:

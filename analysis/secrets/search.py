@@ -23,9 +23,10 @@ from kernelscope.analysis.files import parquet_files
 from kernelscope.analysis.files.magic import SQLITE_MAGIC, packing
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.secrets import cells as secret_cells
-from kernelscope.analysis.secrets import patterns as secret_patterns
+from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.analysis.secrets import texts as secret_texts
-from kernelscope.analysis.secrets.patterns import shown
+from kernelscope.tracer.inside import secret_values
+from kernelscope.tracer.inside.secret_values import shown
 
 REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 LISTED = 20
@@ -88,7 +89,7 @@ def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None =
     nothing in it is suspicious, so that it suffices.
     """
     named = _in_name((shown or path).name)
-    if unpacked and not secret_patterns.suspicious(unpacked):
+    if unpacked and not secret_screens.suspicious(unpacked):
         return named
     try:
         result = find(path)
@@ -101,7 +102,7 @@ def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None =
 
 def _in_name(name: str) -> list[tuple[str, str]]:
     """Return a warning where a file's name, which reports and imports show, holds what looks like a secret."""
-    found = secret_patterns.spans(os.fsencode(name))
+    found = secret_values.spans(os.fsencode(name))
     what = f"{shown(name)}: the file's name holds what looks like a secret: {found[0].what}" if found else ""
     return [("warnings", f"{what}; rename the file before you share what is made of it")] if what else []
 
@@ -161,8 +162,8 @@ def _find_in_columns(path: Path, head: bytes) -> SearchResult:
     try:
         for name, column in _text_columns(path, head):
             values = [value for value in pc.unique(column.cast(pa.large_binary())).to_pylist() if value is not None]
-            for which in secret_patterns.suspicious_values(values):
-                result += [Secret(f"column {shown(name)}", span.what) for span in secret_patterns.spans(values[which])]
+            for which in secret_screens.suspicious_values(values):
+                result += [Secret(f"column {shown(name)}", span.what) for span in secret_values.spans(values[which])]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise EvidenceError(f"{path}: damaged ({shown(str(error), 200)}); export it again") from error
     return SearchResult(tuple(result[:LISTED]), len(result))

@@ -10,12 +10,14 @@ from typing import IO, NamedTuple
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
 from kernelscope.analysis.files.magic import packing
-from kernelscope.analysis.secrets import patterns as secret_patterns
-from kernelscope.analysis.secrets.escapes import unescaped
+from kernelscope.analysis.secrets import screens as secret_screens
+from kernelscope.analysis.secrets.escapes import Unescaped, unescaped
+from kernelscope.tracer.inside import secret_values
 
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BLOCK = 1 << 23
-_OVERLAP = secret_patterns.LONGEST + 1024
+_ENCODED = 3  # times that a text may be JSON within JSON
+_OVERLAP = secret_values.LONGEST + 1024
 _MOST_BYTES = 1 << 29  # of a file; of larger ones the first and the last half of this are looked through
 _MOST_UNPACKED = 1 << 31  # bytes that packed files may always unpack to: who looks at them has limits of their own
 _MOST_SECOND_LOOKS = 1 << 23  # bytes that look suspicious and are looked at again, with slower patterns
@@ -79,20 +81,29 @@ def hits(file: IO[bytes], path: Path, budget: Budget | None = None) -> Iterator[
                 yield Hit(start + span.start, start + span.end, span.what, data[span.start : span.end])
 
 
-def _in_block(data: bytes, start: int, budget: Budget | None) -> list[secret_patterns.Span]:
-    """Return what is found in a block that begins at this byte: as it is written, and as it reads without escapes, in order."""
+def _in_block(data: bytes, start: int, budget: Budget | None) -> list[secret_values.Span]:
+    """Return what is found in a block that begins at this byte, in order.
+
+    Without a budget also what is seen only where the texts in it read as JSON without its escapes, up to three times over.
+    """
     result = list(_as_written(data, start, budget))
-    if plain := unescaped(data):
-        for span in _as_written(plain.text, start, budget):
-            result.append(span._replace(start=plain.origin(span.start), end=plain.origin(span.end)))
+    views: list[Unescaped] = []
+    while budget is None and len(views) < _ENCODED and (view := unescaped(views[-1].text if views else data)):
+        views.append(view)
+        for span in _as_written(view.text, start, None):
+            if span.what != secret_values.KEY_BLOCK:  # it may go on where its text ends
+                low, high = span.start, span.end
+                for one in reversed(views):
+                    low, high = one.origin(low), one.origin(high)
+                result.append(span._replace(start=low, end=high))
     return sorted(result, key=lambda span: (span.start, -span.end))
 
 
-def _as_written(data: bytes, start: int, budget: Budget | None) -> Iterator[secret_patterns.Span]:
-    for low, high in secret_patterns.suspicious(data):
+def _as_written(data: bytes, start: int, budget: Budget | None) -> Iterator[secret_values.Span]:
+    for low, high in secret_screens.suspicious(data):
         if budget and budget.exceeded(start + low, high - low):
             return
-        for span in secret_patterns.spans(data[low:high], thorough=budget is None):
+        for span in secret_values.spans(data[low:high], thorough=budget is None):
             yield span._replace(start=low + span.start, end=low + span.end)
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.secrets import patterns
+from kernelscope.analysis.secrets.screens import spans_of
 from kernelscope.analysis.trace.categories import translated
 from kernelscope.analysis.trace.trace import TABLES, Trace
+from kernelscope.tracer.inside.secret_values import telling
 
 
 def hide(trace: Trace) -> int:
@@ -64,12 +65,12 @@ def _of_data(value: Any) -> list[str]:
 def _hidden(texts: list[str]) -> dict[str, str]:
     """Return those texts that hold something, with what stands in their place."""
     values = [text.encode("utf8", "surrogatepass") for text in texts]
-    found = patterns.spans_of(values)
+    found = spans_of(values)
     result = {
         place: _overwritten(values[place], [(span.start, span.end) for span in spans]) for place, spans in found.items() if spans
     }
     known = {values[place][span.start : span.end] for place, spans in found.items() for span in spans}
-    for secret in (secret for secret in known if patterns.telling(secret)):
+    for secret in (secret for secret in known if telling(secret)):
         for place, value in enumerate(values):
             if secret in result.get(place, value):
                 result[place] = result.get(place, value).replace(secret, b"*" * len(secret))

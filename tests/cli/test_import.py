@@ -168,6 +168,34 @@ def test_wrong_use_is_said_in_one_line(trace, tmp_path):
     assert "line-profiler-pickle" in listed
 
 
+def test_what_somebody_put_into_an_import_stays_when_it_is_replaced(trace, tmp_path):
+    out = tmp_path / "out"
+    _run("import", trace, "-o", out)
+    (out / "notes").mkdir()
+    (out / "notes" / "mine.txt").write_text("years of work")
+    _run("report", out)
+    assert (out / "report.html").is_file()
+    _run("import", trace, "-o", out, "--force")
+    assert (out / "notes" / "mine.txt").read_text() == "years of work"
+    assert not (out / "report.html").exists(), "it was of the import before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "worker.json"]
+
+
+def test_a_failed_import_leaves_no_folder(tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text("nothing")
+    _run("import", bad, "-o", tmp_path / "new" / "out", status=3)
+    assert not (tmp_path / "new" / "out").exists()
+
+
+def test_an_import_is_not_exported_into_itself(trace, tmp_path):
+    _run("import", trace, "-o", tmp_path / "out")
+    before = (tmp_path / "out" / "trace" / "kernels.parquet").read_bytes()
+    refused = _run("export", tmp_path / "out", "-o", tmp_path / "out" / "trace", "--format", "parquet", "--force", status=2)
+    assert "lies in what is read" in refused.stderr
+    assert (tmp_path / "out" / "trace" / "kernels.parquet").read_bytes() == before
+
+
 def test_a_failed_import_loses_nothing_that_was_there(trace, tmp_path):
     _run("import", trace, "-o", tmp_path / "out")
     bad = tmp_path / "bad.json"

@@ -288,6 +288,21 @@ def test_the_source_is_never_the_target(tmp_path):
     assert source.read_text() == GITHUB
 
 
+def test_devices_and_pipes_stay_and_links_keep_what_they_name(tmp_path):
+    source, pipe, kept = tmp_path / "a.log", tmp_path / "pipe", tmp_path / "kept"
+    source.write_text(GITHUB)
+    os.mkfifo(pipe)
+    done = redact(source, "-o", pipe, "--force")
+    assert done.returncode == 2
+    assert "no plain file" in done.stderr
+    assert pipe.is_fifo()
+    kept.write_text("before")
+    (tmp_path / "link").symlink_to(kept)
+    assert redact(source, "-o", tmp_path / "link", "--force").returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert kept.read_text() == "x" * 40
+
+
 def test_an_existing_file_needs_force(tmp_path):
     source, target = tmp_path / "a.log", tmp_path / "b.log"
     source.write_text(f"{GITHUB}\n")

@@ -10,7 +10,6 @@ import re
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Match, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
-from kernelscope.tracer.inside.secret_shapes import SHAPES
 
 _SECRET_NAME = re.compile(r"[\w-]*(?:TOKEN|SECRET|PASS|PWD|CREDENTIAL|KEY|AUTH|COOKIE)[\w-]*", re.IGNORECASE)
 _SECRET_OPTION = re.compile(_SECRET_NAME.pattern + "=", re.IGNORECASE)  # NAME=VALUE, LABEL:NAME=VALUE, --name=value
@@ -20,7 +19,6 @@ _SECRET_WORD = re.compile(r"--?(?:[\w.-]*[-_.])?" + _WORD, re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"(?:\w*_)?" + _WORD + "(?:_[0-9]+)?", re.IGNORECASE)
 # NAME=VALUE anywhere in an argument, by the name's last word: wandb.api_key=abc, sh -c 'HF_TOKEN=abc python train.py'
 _ASSIGNED = re.compile(r"(?<![A-Za-z0-9])(?:[\w.-]*[-_.])?%s=(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)" % _WORD, re.IGNORECASE)
-_SHAPES = [r"(?<![A-Za-z0-9_])(?:%s)" % shape for _, shape in SHAPES]  # compiled when they are needed: that takes a while
 HIDDEN = "(not recorded)"
 
 # A path begins where no letter stands before it; the n of \\n, which JSON writes for the end of a line, is none. It is looked for
@@ -82,7 +80,7 @@ def secrets(variables: Mapping[str, str], parts: Sequence[str] = ()) -> List[str
             values.append(part)
         values += [part.partition("=")[2]] if part.startswith("--") and _SECRET_OPTION.search(part) else []
         values += [found[1].strip("\"'") for found in _ASSIGNED.finditer(part)]
-        values += [found[0] for shape in _SHAPES for found in re.finditer(shape, part)]
+        values += [part[start:end] for start, end in _looking_like_one(part)]
     return sorted({value for value in values if _unlike(value)}, key=lambda value: (-len(value), value))
 
 
@@ -142,8 +140,8 @@ class Hiding(object):
         for needle, pattern, instead in self._rules:
             if needle in text:
                 text = re.sub(pattern, instead, text)
-        for shape in _SHAPES if self.shapes and len(text) >= _SHORTEST else ():
-            text = re.sub(shape, _hidden, text)
+        for start, end in reversed(_looking_like_one(text)) if self.shapes and len(text) >= _SHORTEST else ():
+            text = text[:start] + HIDDEN + text[end:]
         return text
 
     def of(self, value: Any) -> Any:
@@ -208,13 +206,20 @@ def _of_user(name: str) -> Tuple[Any, str, str]:
     return name, literal + "(?:%s)" % "|".join(place.format(literal) for place in places), "~"
 
 
-def _hidden(found: Any) -> Any:
-    """Return what stands in the place of what looks like a secret; without a digit it is words joined by hyphens."""
-    group = "v" if "v" in found.re.groupindex else 0
-    if group == 0 and not any(letter.isdigit() for letter in found[0]):
-        return found[0]
-    start, end = (place - found.start() for place in found.span(group))
-    return found[0][:start] + HIDDEN + found[0][end:]
+def _looking_like_one(text: str) -> List[Tuple[int, int]]:
+    """Return where a text holds what looks like a secret: from and to which character, in order."""
+    from kernelscope.tracer.inside import secret_values  # it compiles its patterns, which takes a while
+
+    content = text.encode("utf8", "surrogateescape")
+    found = [(span.start, span.end) for span in secret_values.spans(content)]
+    if len(content) != len(text):
+        found = [(_characters(content, start), _characters(content, end)) for start, end in found]
+    return found
+
+
+def _characters(content: bytes, place: int) -> int:
+    """Return how many characters these bytes are up to a place."""
+    return len(content[:place].decode("utf8", "surrogateescape"))
 
 
 def without_home(text: str) -> str:

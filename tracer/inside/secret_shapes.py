@@ -59,11 +59,14 @@ SHAPES = (
         "token in a URL",
         r"[?&](?i:(?:access_|auth_|id_)?token|api_?key|sig|signature|X-Amz-Signature|password)=(?P<v>[^&\s\"'\\<>#;]{8,})",
     ),
-    ("password on a command line", r"\bcurl\s[^\n\x00]{0,200}?(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<v>[^\s\"'\x00]{3,})"),
+    ("password on a command line", r"\bcurl\s[^\n\x00]{0,200}?(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<v>[^\s\"'\\\x00]{3,})"),
+    ("value of an environment variable",
+     r"(?:putenv|setenv|setdefault)\(\s{0,8}\\?[\"'][A-Za-z0-9_]{0,40}(?:TOKEN|SECRET|PASSWORD|_KEY)\\?[\"'],\s{0,8}\\?[\"']"
+     r"(?P<v>[^\\\"'\n\x00]{4,})"),
     ("password on a command line",
-     r"\bmysql(?:dump|admin|import|show)?\s[^\n\x00|;&]{0,200}?-p(?P<v>[^\s\x00-][^\s\x00]{2,})"),
-    ("password on a command line", r"\bsshpass\s{1,4}-p[ =]?(?P<v>[^\s\x00]{3,})"),
-    ("password of netrc", r"\bmachine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,64}\s{1,8}password\s{1,8}(?P<v>\S{3,})"),
+     r"\bmysql(?:dump|admin|import|show)?\s[^\n\x00|;&]{0,200}?-p[\"']?(?P<v>[^\s\x00\"'\\-][^\s\x00\"'\\]{2,})"),
+    ("password on a command line", r"\bsshpass\s{1,4}-p[ =]?[\"']?(?P<v>[^\s\x00\"'\\]{3,})"),
+    ("password of netrc", r"\bmachine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,64}\s{1,8}password\s{1,8}(?P<v>[^\s\"'\\]{3,})"),
     (
         "authorization header",
         r"(?i:authorization)(?:\\?[\"'])?\s{0,3}[:=]\s{0,3}(?:\\?[\"'])?(?i:bearer|basic|token)\s"

@@ -37,12 +37,21 @@ def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
             _refuse_others(folder)
             if not keep:
                 _empty(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        elif not folder.exists():
+            _make(folder)
         probe = folder / ".writable"
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
         raise InputError(f"{folder}: not writable: {error.strerror or error}; name another folder") from error
+
+
+def _make(folder: Path) -> None:
+    """Make a folder; of two commands that begin at once, one does."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError as error:
+        raise InputError(f"{folder}: another command made it meanwhile; name another folder") from error
 
 
 def _refuse_others(folder: Path) -> None:

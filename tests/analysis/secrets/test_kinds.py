@@ -10,7 +10,8 @@ import string
 
 import pytest
 
-from kernelscope.analysis.secrets.patterns import spans, suspicious
+from kernelscope.analysis.secrets.screens import suspicious
+from kernelscope.tracer.inside.secret_values import spans
 
 RANDOM = random.Random(3)
 

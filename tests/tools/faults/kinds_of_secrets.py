@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from kernelscope.analysis.secrets.patterns import spans
+from kernelscope.tracer.inside.secret_values import spans
 from tests.analysis.secrets.test_kinds import HARMLESS, KINDS
 
 

@@ -6,26 +6,15 @@ overwritten already, no path, no placeholder and, where the name alone says litt
 Everything here is a heuristic: it can miss secrets, and it can find what is none.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Iterator, List, Match, NamedTuple, Set, Tuple
 
 from kernelscope.tracer.inside.secret_shapes import SHAPES
 
-CHUNK = 1 << 13
 LONGEST = 1 << 14  # no secret that is looked for is longer: private keys
-_LONGEST_VALUE = 4096
-_FEW = 1 << 20  # bytes of values that are searched before the library with RE2 is imported
 
 
 class Span(NamedTuple):
@@ -36,7 +25,8 @@ class Span(NamedTuple):
     what: str
 
 
-_PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
+KEY_BLOCK = "private key"  # what the block of one is called
+PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
 # The end of a name that says its value is secret. Weak words say so only where the value looks random.
 _LOGIN = r"PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS"  # of a password
@@ -45,31 +35,28 @@ _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
 _WORD = rf"(?i:{_STRONG}|{_WEAK})(?:_[0-9]{{1,2}}|_(?i:B64|BASE64))?"
 _QUOTE = r"(?:\"\"|\\?[\"'])"  # a pair of quotes in a CSV's cell stands for one
 _PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
-_ASSIGNED = rf"{_QUOTE}?{_PAIR}(?:=|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:[ \t]{{0,8}})"  # A= B=1: A has no value
+_ASSIGNED = rf"{_QUOTE}?\]?{_PAIR}(?:=|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:[ \t]{{0,8}})"  # A= B=1: A has no value
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
+NAMED = rf"{_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}"  # what begins a value that a name tells, and that an option gives; in re and RE2
+GIVEN = rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}"
 
-# What the patterns of shapes alone find: most of what looks suspicious does by a name, and need not be searched for each shape
-_SHAPED = "|".join((*(shape.replace("?P<v>", "") for _, shape in SHAPES), _PRIVATE_KEY))
-
-# RE2 runs over everything; what it points at is looked at again, with the exact patterns below. It runs over everything twice:
-# of both patterns as one its automaton outgrows its memory, and it is 70 times as slow.
-_NAMED = rf"{_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}"
-_GIVEN = rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}"
-_SCREEN = (_SHAPED, f"{_NAMED}|{_GIVEN}")
-
-_SHAPES = [(what, shape.startswith("[?&]"), re.compile(shape.encode())) for what, shape in SHAPES]
-# right before a token stands no letter, unless it ends an escape in JSON (\n, \u0000) or a terminal's colour (ESC[31m); behind a
-# letter (k_ghp_...) only what begins unlike any word and is random counts
+# A word may begin where a control character of a text in JSON ends, \n or \t
+_BEGINS = r"(?:\b|(?<=\\[bfnrt]))"
+_SHAPES = [(what, shape.startswith("[?&]"), re.compile(shape.replace(r"\b", _BEGINS).encode())) for what, shape in SHAPES]
+# Right before a token stands no letter, unless it ends such a character; behind a letter (k_ghp_...) only what begins unlike any
+# word and is random counts.
 _GLUED = re.compile(rb"[A-Za-z0-9_]\Z")
-_ESCAPE = re.compile(rb"\\(?:[bfnrt]|u[0-9a-fA-F]{4})\Z|(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}m\Z")
+_ESCAPE = re.compile(rb"\\[bfnrt]\Z")
+# what is read as if spaces stood there: a terminal's colours (ESC[31m), and characters that JSON writes as numbers
+_UNREAD = re.compile(rb"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}m|\\u[0-9a-fA-F]{4}")
 _UNLIKE_WORDS = re.compile(
     rb"(?:gh[pousr]|github_pat|hf|api_org|npm|dckr_pat|r8|gsk|glsa|glc|sntry[su]|[sr]k_(?:live|test)|do[por]_v1|fo1|pscale_tkn|sbp|"
     rb"lsv2_pt|pcsk|tgp_v1|lin_api|figd|bkua|rubygems|sgp|whsec)_|(?:glpat|nvapi|pypi|xox[abeoprs]|xapp|shp(?:at|ca|pa|ss))[-_]|"
     rb"AIza|GOCSPX-|CCIPAT_|PMAK-|HRKU-|eyJ"
 )
-_PRIVATE_KEY_BEGINS = re.compile(_PRIVATE_KEY.encode())
-_KEY_BLOCK = re.compile(_PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z)" % (LONGEST - 200))
+_PRIVATE_KEY_BEGINS = re.compile(PRIVATE_KEY.encode())
+_KEY_BLOCK = re.compile(PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z)" % (LONGEST - 200))
 _OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\\?[\"'])"  # a pair of quotes with nothing in it is a value that is empty
 _QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|[^\r\n\x00])){1,4096})" % _OPENING
 _VALUE = rb"(?:%s|(?P<plain>%s{1,4096}))" % (_QUOTED, _PLAIN.encode())
@@ -77,14 +64,15 @@ _VALUE = rb"(?:%s|(?P<plain>%s{1,4096}))" % (_QUOTED, _PLAIN.encode())
 _WORD_IN_LOWER_CASE = _WORD.lower().replace("(?i:", "(?:")
 _ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_WORD_IN_LOWER_CASE.encode(), _ASSIGNED.encode(), _VALUE))
 _NAMED_IN_LOWER_CASE, _GIVEN_IN_BYTES = (
-    re.compile(_NAMED.replace(_WORD, _WORD_IN_LOWER_CASE).encode()),
-    re.compile(_GIVEN.encode()),
+    re.compile(NAMED.replace(_WORD, _WORD_IN_LOWER_CASE).encode()),
+    re.compile(GIVEN.encode()),
 )
 _ARGUMENT = re.compile(rb"--(?P<word>[A-Za-z0-9_-]{0,40}?%s)%s%s" % (_WORD.encode(), _OPTION.encode(), _VALUE))
 _VARIABLE = re.compile(rb"(?:^|(?<=[\x00;]))([A-Za-z_][A-Za-z0-9_]{0,63})=")
 _OPTION_BEGINS = re.compile(rb"(?:^|[\s\x00\"'])--?[A-Za-z0-9_-]{0,40}\Z")
 _REST_OF_WORD = re.compile(rb"[^\s\x00\"'\\]{1,64}(?=[\r\n]|\Z)")
 _LINE_BEGINS = re.compile(rb"(?:^|\n|\r|\\n|\x00|\")[ \t]{0,16}[A-Za-z0-9_.-]{0,40}\Z")
+_LINE_ENDS = re.compile(rb"[ \t]{0,16}(?:[\r\n\\\"]|\Z)")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
 _NAME = re.compile(rb"[A-Za-z0-9_.-]{0,64}?%s\Z" % _WORD.encode())
@@ -96,7 +84,10 @@ _OTHER_NAME = re.compile(
     rb"input|output|prompt|total|n|current|last|first|boi|eoi|fim|draft)[_-]?tokens?"
     rb"|(?:public|cache|hash|kernel|graph|compile|code|sort|dispatch|autotune|primary|foreign|partition|hot|host|dict|group)[_-]?key)\Z"
 )
-_PATH = re.compile(rb"(?:/|\./|\.\./|~|[A-Za-z]:[\\/]|file:|%|\$|<|\{\{|\.\.\.|-)")
+_PATH = re.compile(rb"(?:/|\./|\.\./|~|[A-Za-z]:[\\/]|file:|%(?![0-9A-Fa-f]{2})|\$|<|\{\{|\.\.\.|-)")
+_BASE64, _FOLDER = re.compile(rb"/[A-Za-z0-9+/]{20,}={0,2}"), re.compile(rb"[a-z]{3,}")
+_CODE = re.compile(rb"[A-Za-z_]+(?:\.[A-Za-z_]+)+(?:\[.*)?")  # args.password
+_DONE = (b"redacted", b"not recorded")
 _PLACEHOLDERS = frozenset(
     b"none null nil true false yes no on off undefined dummy redacted hidden secret password changeme change_me token test "
     b"example your_token your_api_key your-token unknown empty default n/a na str string bytes required optional".split()
@@ -108,83 +99,16 @@ def kinds() -> int:
     return len(SHAPES) + 3
 
 
-def suspicious(data: bytes | memoryview, patterns: Sequence[str] = _SCREEN) -> list[tuple[int, int]]:
-    """Return the stretches of data, CHUNK bytes and what follows, in which `spans` may find something; merged, in order.
-
-    patterns: what to look for instead, in RE2's syntax; what they match may have up to 256 bytes.
-    """
-    count = -(-len(data) // CHUNK)
-    offsets = np.minimum(np.arange(count + 1, dtype=np.int64) * CHUNK, len(data))
-    edges = b"".join(data[edge - 256 : edge + 256] for edge in range(CHUNK, len(data), CHUNK))
-    result = set(_matching(data, offsets, patterns))
-    lengths = [min(512, len(data) - edge + 256) for edge in range(CHUNK, len(data), CHUNK)]
-    result.update(_matching(edges, np.cumsum([0, *lengths], dtype=np.int64), patterns))
-    stretches: list[tuple[int, int]] = []
-    for chunk in sorted(result):
-        start, after = max(0, chunk * CHUNK - 512), (chunk + 1) * CHUNK
-        end = min(len(data), after + (LONGEST if b"PRIVATE KEY" in bytes(data[start:after]) else _LONGEST_VALUE + 512))
-        if stretches and start <= stretches[-1][1]:
-            stretches[-1] = (stretches[-1][0], end)
-        else:
-            stretches.append((start, end))
-    return stretches
-
-
-def _matching(data: bytes | memoryview, offsets: npt.NDArray[np.int64], patterns: Sequence[str]) -> list[int]:
-    """Return which pieces of the data, between offsets, hold what any of the patterns matches."""
-    if len(offsets) < 2:
-        return []
-    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data)]
-    pieces = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-    matched = np.zeros(len(pieces), dtype=bool)
-    for pattern in patterns:
-        matched |= pc.match_substring_regex(pieces, pattern).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(matched).tolist()
-
-
-def suspicious_values(values: list[bytes], patterns: Sequence[str] = _SCREEN) -> list[int]:
-    """Return the places of the values in which `spans` may find something, or which hold what the patterns match."""
-    offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
-    return _matching(b"".join(values), offsets, patterns)
-
-
-def spans_of(values: list[bytes], thorough: bool = False) -> dict[int, list[Span]]:
-    """Return what `spans` finds in each of the values in which it may find something, by their places."""
-    if sum(map(len, values)) <= _FEW:
-        suspicious, shaped = _suspicious_of_few(values)
-    else:
-        suspicious = suspicious_values(values)
-        shaped = {suspicious[place] for place in suspicious_values([values[place] for place in suspicious], [_SHAPED])}
-    return {place: _spans(values[place], thorough, place in shaped) for place in suspicious}
-
-
-def _suspicious_of_few(values: list[bytes]) -> tuple[list[int], set[int]]:
-    """Return the places of values in which `spans` may find something, and of those among them that _SHAPED matches."""
-    joined = b"\n".join(values)  # what matches in none of them, most often, is asked once
-    patterns = [pattern for pattern in (_PRIVATE_KEY_BEGINS, *(shape for _, _, shape in _SHAPES)) if pattern.search(joined)]
-    shaped = {place for place, value in enumerate(values) if any(pattern.search(value) for pattern in patterns)}
-    given = _GIVEN_IN_BYTES if _GIVEN_IN_BYTES.search(joined) else None
-    named = {
-        place
-        for place, value in enumerate(values)
-        if _NAMED_IN_LOWER_CASE.search(value.lower()) or (given and given.search(value))
-    }
-    return sorted(shaped | named), shaped
-
-
-def spans(text: bytes, thorough: bool = False) -> list[Span]:
+def spans(text: bytes, thorough: bool = False, shaped: bool = True) -> List[Span]:
     """Return what looks like a secret, in order, without overlaps.
 
     thorough: also values that look harmless, short or like placeholders where an environment variable's name (in capitals) says
     that they are secret: what is overwritten may be too much, never too little.
+    shaped: whether anything may match one of the shapes.
     """
-    return _spans(text, thorough, True)
-
-
-def _spans(text: bytes, thorough: bool, shaped: bool) -> list[Span]:
-    """Return as `spans` does. shaped: whether _SHAPED matches somewhere."""
+    text = _read(text)
     result = [*(_shapes(text) if shaped else ()), *_assignments(text, thorough), *_environment(text, thorough)]
-    merged: list[Span] = []
+    merged: List[Span] = []
     for span in sorted(result, key=lambda span: (span.start, -span.end)):
         if merged and span.start < merged[-1].end:
             last = merged[-1]
@@ -195,10 +119,30 @@ def _spans(text: bytes, thorough: bool, shaped: bool) -> list[Span]:
     return merged
 
 
+def _read(text: bytes) -> bytes:
+    """Return a text of the same length with spaces for what _UNREAD names."""
+    return _UNREAD.sub(lambda found: b" " * len(found[0]), text) if b"\x1b" in text or b"\\" in text else text
+
+
+def begins_like_one(values: List[bytes]) -> Tuple[Set[int], Set[int]]:
+    """Return the places of values that may hold a secret, and of those among them in which a shape may match."""
+    values = [_read(value) for value in values]
+    joined = b"\n".join(values)  # what matches in none of them, most often, is asked once
+    patterns = [pattern for pattern in [_PRIVATE_KEY_BEGINS] + [shape for _, _, shape in _SHAPES] if pattern.search(joined)]
+    shaped = {place for place, value in enumerate(values) if any(pattern.search(value) for pattern in patterns)}
+    given = _GIVEN_IN_BYTES if _GIVEN_IN_BYTES.search(joined) else None
+    named = {
+        place
+        for place, value in enumerate(values)
+        if _NAMED_IN_LOWER_CASE.search(value.lower()) or (given and given.search(value))
+    }
+    return shaped | named, shaped
+
+
 def _shapes(text: bytes) -> Iterator[Span]:
     for match in _KEY_BLOCK.finditer(text):
         if len(set(match[0])) > 40:
-            yield Span(match.start(), match.end(), "private key")
+            yield Span(match.start(), match.end(), KEY_BLOCK)
     for what, anywhere, pattern in _SHAPES:
         for match in pattern.finditer(text):
             start, end = match.span("v" if "v" in pattern.groupindex else 0)
@@ -231,6 +175,8 @@ def _assignments(text: bytes, thorough: bool) -> Iterator[Span]:
             group = "quoted" if match["quoted"] is not None else "plain"
             start, end = match.span(group)
             if group == "plain":
+                if text[end : end + 1] == b"(":
+                    continue  # what is called is no value
                 end = _end_of_line(text, match.start("word"), end)
             loose = group == "quoted" or pattern is _ARGUMENT or _stands_alone(text, match.start("word"), end)
             if value_counts(name, text[start:end], loose, thorough):
@@ -241,7 +187,7 @@ def _stands_alone(text: bytes, start: int, end: int) -> bool:
     """Return whether it is clear where an unquoted value ends: of an option (--password=...), of a pair among others that
     semicolons part (Password=...;), or of a line of its own (password: ...)."""
     before, after = text[max(0, start - 66) : start], text[end : end + 1]
-    own_line = _LINE_BEGINS.search(before) is not None and after in (b"", b"\n", b"\r", b"\\", b'"')
+    own_line = _LINE_BEGINS.search(before) is not None and _LINE_ENDS.match(text, end) is not None
     return _OPTION_BEGINS.search(before) is not None or after == b";" or own_line
 
 
@@ -252,13 +198,13 @@ def _end_of_line(text: bytes, start: int, end: int) -> int:
     return rest.end() if alone and rest is not None else end
 
 
-def _whole_name(text: bytes, match: re.Match[bytes]) -> bytes:
-    """Return the whole name of which the end matched, without a JSON escape (\\n, \\u0000) that stands before it."""
+def _whole_name(text: bytes, match: "Match[bytes]") -> bytes:
+    """Return the whole name of which the end matched, without the letter of a JSON escape (\\n) that stands before it."""
     before = _BEFORE.search(text, max(0, match.start("word") - 64), match.start("word"))
     start = before.start() if before else match.start("word")
     name = text[start : match.end("word")]
     if start and text[start - 1 : start] == b"\\":
-        name = name[5:] if re.match(rb"u[0-9a-fA-F]{4}", name) else name[1:]
+        name = name[1:]
     return name.lstrip(b"-.")
 
 
@@ -294,7 +240,7 @@ def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False)
     in_capitals = name.upper() == name and name.lower() != name
     if _OTHER_NAME.search(name):
         return len(value) >= 20 and not _OTHER_NAME.search(name)[0].lower().endswith(b"key") and _random(value)  # type: ignore[index]
-    if _overwritten(value) or _PATH.match(value):
+    if _overwritten(value) or _is_path(value) or _CODE.fullmatch(value):
         return False
     if thorough and in_capitals:
         return value.lower() not in (b"true", b"false", b"none", b"null", b"0", b"1")
@@ -302,19 +248,27 @@ def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False)
         return False
     if not _STRONG_NAME.search(name):
         return len(value) >= 16 and _random(value)
-    if _PASSWORD_NAME.search(name) and (in_capitals or loose):
-        return len(value) >= 4
+    if _PASSWORD_NAME.search(name):
+        return len(value) >= 4 if in_capitals or loose else len(value) >= 8 and _random(value)
     if in_capitals and len(value) >= 8 and b" " not in value:
         return not value.isdigit() or len(value) >= 12
-    return len(value) >= (8 if thorough and loose else 16) and _random(value)
+    return len(value) >= (8 if loose else 16) and _random(value)
 
 
 def _overwritten(value: bytes) -> bool:
-    return len(set(value.lower())) <= 1 or set(value) <= set(b"*xX.#-") or b"redacted" in value.lower()
+    return len(set(value.lower())) <= 1 or set(value) <= set(b"*xX.#-") or any(word in value.lower() for word in _DONE)
 
 
 def _harmless(value: bytes) -> bool:
-    return _overwritten(value) or value.lower() in _PLACEHOLDERS or _PATH.match(value) is not None
+    return _overwritten(value) or value.lower() in _PLACEHOLDERS or _is_path(value)
+
+
+def _is_path(value: bytes) -> bool:
+    """Return whether a value begins as a path does, and is no base64 that begins so by chance."""
+    if not _PATH.match(value) or not _BASE64.fullmatch(value):
+        return _PATH.match(value) is not None
+    parts = value.split(b"/")
+    return not any(len(part) >= 12 and _random(part) for part in parts) or any(_FOLDER.fullmatch(part) for part in parts)
 
 
 def entropy(value: bytes) -> float:

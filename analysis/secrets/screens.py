@@ -1,0 +1,90 @@
+"""Where secrets may be, found fast: RE2 runs over everything, and what it points at is looked at with the exact patterns.
+
+See `tracer.inside.secret_values` for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kernelscope.tracer.inside.secret_shapes import SHAPES
+from kernelscope.tracer.inside.secret_values import GIVEN, LONGEST, NAMED, PRIVATE_KEY, Span, begins_like_one, spans
+
+CHUNK = 1 << 13
+_LONGEST_VALUE = 4096
+_FEW = 1 << 20  # bytes of values that are searched before the library with RE2 is imported
+
+
+_MOST = 2000  # characters of a pattern: of longer ones RE2's automaton outgrows its memory, and is a hundred times as slow
+_NAMED = f"{NAMED}|{GIVEN}"
+
+
+def _grouped(shapes: Sequence[str]) -> tuple[str, ...]:
+    """Return patterns of some shapes each, none too long."""
+    groups: list[list[str]] = [[]]
+    for shape in shapes:
+        if groups[-1] and sum(map(len, groups[-1])) + len(shape) > _MOST:
+            groups.append([])
+        groups[-1].append(shape)
+    return tuple("|".join(group) for group in groups)
+
+
+# What the patterns of shapes alone find: most of what looks suspicious does by a name, and need not be searched for each shape.
+# RE2 knows no groups with names, and where a word begins is looked at again by the exact patterns.
+_SHAPED = _grouped([shape.replace("?P<v>", "").replace(r"\b", "") for shape in (*(shape for _, shape in SHAPES), PRIVATE_KEY)])
+_SCREEN = (*_SHAPED, _NAMED)
+
+
+def suspicious(data: bytes | memoryview, patterns: Sequence[str] = _SCREEN) -> list[tuple[int, int]]:
+    """Return the stretches of data, CHUNK bytes and what follows, in which `spans` may find something; merged, in order.
+
+    patterns: what to look for instead, in RE2's syntax; what they match may have up to 256 bytes.
+    """
+    count = -(-len(data) // CHUNK)
+    offsets = np.minimum(np.arange(count + 1, dtype=np.int64) * CHUNK, len(data))
+    edges = b"".join(data[edge - 256 : edge + 256] for edge in range(CHUNK, len(data), CHUNK))
+    result = set(_matching(data, offsets, patterns))
+    lengths = [min(512, len(data) - edge + 256) for edge in range(CHUNK, len(data), CHUNK)]
+    result.update(_matching(edges, np.cumsum([0, *lengths], dtype=np.int64), patterns))
+    stretches: list[tuple[int, int]] = []
+    for chunk in sorted(result):
+        start, after = max(0, chunk * CHUNK - 512), (chunk + 1) * CHUNK
+        end = min(len(data), after + (LONGEST if b"PRIVATE KEY" in bytes(data[start:after]) else _LONGEST_VALUE + 512))
+        if stretches and start <= stretches[-1][1]:
+            stretches[-1] = (stretches[-1][0], end)
+        else:
+            stretches.append((start, end))
+    return stretches
+
+
+def _matching(data: bytes | memoryview, offsets: npt.NDArray[np.int64], patterns: Sequence[str]) -> list[int]:
+    """Return which pieces of the data, between offsets, hold what any of the patterns matches."""
+    if len(offsets) < 2:
+        return []
+    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data)]
+    pieces = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    matched = np.zeros(len(pieces), dtype=bool)
+    for pattern in patterns:
+        matched |= pc.match_substring_regex(pieces, pattern).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(matched).tolist()
+
+
+def suspicious_values(values: list[bytes], patterns: Sequence[str] = _SCREEN) -> list[int]:
+    """Return the places of the values in which `spans` may find something, or which hold what the patterns match."""
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    return _matching(b"".join(values), offsets, patterns)
+
+
+def spans_of(values: list[bytes], thorough: bool = False) -> dict[int, list[Span]]:
+    """Return what `spans` finds in each of the values in which it may find something, by their places."""
+    if sum(map(len, values)) <= _FEW:
+        suspicious, shaped = begins_like_one(values)
+    else:
+        places = suspicious_values(values)
+        suspicious, shaped = set(places), {places[one] for one in suspicious_values([values[place] for place in places], _SHAPED)}
+    return {place: spans(values[place], thorough, place in shaped) for place in sorted(suspicious)}
