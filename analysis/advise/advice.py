@@ -44,6 +44,7 @@ _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 _OF_ALL = ("mixed precision", "tensor cores", "threads")  # make whatever computes faster: what else can be done stands beside
 # What can always be said of time between kernels: special causes of the same time come first
+_DEVICES = 256  # of more no machine tells; each is accounted for by itself
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
 
 _WAITING = 0.2  # of a step: a device that is idle for so long may be no faster for shorter kernels
@@ -218,6 +219,8 @@ def _other_devices(subject: Subject) -> list[dict[str, Any]]:
     if subject.on_host or subject.device == ALL or not subject.timeline or subject.recorded_ns:
         return []
     names = subject.trace.kernels["device"].dropna().astype("string").unique()
+    if len(names) > _DEVICES:
+        return []
     done = [account(subject.trace, str(name)) for name in sorted(names) if name != subject.device]
     known = [one for one in done if one.step_ns and one.basis != KERNELS]
     return [

@@ -175,3 +175,14 @@ def test_links_are_left_alone(scrubbed, tmp_path):
     (tmp_path / "link.json").symlink_to(outside)
     scrubbed()
     assert outside.read_text() == "/home/zaphod/x"
+
+
+def test_values_that_source_names_as_secret_are_left_out_and_source_stays_source():
+    source = 'API_TOKEN = "Zq7rT2mLw9Xv4Bn8Kd3f"  # é\ndef train(n, password="hunter2Zx9Qw4"):\n    print("PASSWORD=errPw0rd7")\n'
+    shown = Hiding().text(source)
+    assert shown == (
+        'API_TOKEN = "(not recorded)"  # é\ndef train(n, password="(not recorded)"):\n    print("PASSWORD=(not recorded)")\n'
+    )
+    assert Hiding().text(shown) == shown
+    plain = "password = args.password\nkey = load_key(path)\nmax_tokens = 512\n"
+    assert Hiding().text(plain) == plain

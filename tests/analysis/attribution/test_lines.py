@@ -80,6 +80,19 @@ def test_units_that_are_no_round_numbers_stay_exact(tmp_path):
     assert table["time_ns"].tolist() == [12_345_678_901_200]
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"source": [1]}, {"first_line": []}, {"timings": [[13, {}, 3]]}, {"timings": 5}, {"source": None}, {"first_line": "x"}],
+)
+def test_fields_of_another_type_are_an_error_that_names_the_file(tmp_path, changed):
+    folder = _write(tmp_path, ["def f():\n", "    g()\n"], [[12, 3, 5]])
+    record = json.loads((folder / "lines.json").read_text())
+    record["functions"][0].update(changed)
+    (folder / "lines.json").write_text(json.dumps(record))
+    with pytest.raises(EvidenceError, match=r"lines\.json: not what the lines pass writes"):
+        lines.statements(folder)
+
+
 @pytest.mark.parametrize("text", [None, "no json", "[]", '{"unit_s": 1}'])
 def test_what_is_no_record_of_lines_is_an_error_that_names_the_file(tmp_path, text):
     if text is not None:
