@@ -55,8 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     form = arguments.format or _ENDINGS.get(target.with_suffix("").suffix if target.suffix == ".gz" else target.suffix)
     if form is None:
         raise UsageError(f"{target}: its name tells no format; say --format {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
-    refuse_source(target, [Path(arguments.path)])
     _check(target, form, arguments.force)
+    refuse_source(target, [Path(arguments.path)])
     to_file(arguments.path, form, target, arguments.full_paths)
     return 0
 

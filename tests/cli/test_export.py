@@ -74,7 +74,7 @@ def test_an_import_gives_what_its_capture_gives(tmp_path):
         ("summary", "o", "chrome", 3, "nothing in it has a time"),
         ("compare", "file/o", "markdown", 3, "not writable"),
         ("text", "o", "markdown", 3, "no capture of a known format"),
-        ("summary", "summary", "chrome", 2, "the same file as"),
+        ("summary", "summary", "chrome", 3, "exists; name another file"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(given, target, form, status, said, folder, tmp_path, capsys):
@@ -99,6 +99,16 @@ def test_wrong_arguments_are_told(capsys):
             main(arguments)
         assert stopped.value.code == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_what_is_read_is_never_replaced(tmp_path, capsys):
+    source = tmp_path / "trace.json.gz"
+    shutil.copy(KINETO, source)
+    (tmp_path / "link").symlink_to(source)
+    for target in (source, tmp_path / "link"):
+        assert export(source, "chrome", target, "--force") == 2
+        assert "the same file as" in capsys.readouterr().err
+    assert source.read_bytes() == KINETO.read_bytes()
 
 
 def test_the_format_is_that_of_the_ending(tmp_path, capsys):
