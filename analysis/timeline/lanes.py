@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -220,6 +220,7 @@ def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
     at, known = thread.to_numpy(np.int64, na_value=0), thread.notna().to_numpy()
     device = events["device"].astype("string") if "device" in events else pd.Series(pd.NA, events.index, "string")
     codes, devices = pd.factorize(device, sort=True)
+    launched = _launches(events, start)
     order = np.lexsort((known, at, codes))  # keeps the order of time within a place
     place = np.column_stack([codes, at, known])[order]
     for rows in np.split(order, np.flatnonzero((place[1:] != place[:-1]).any(axis=1)) + 1):
@@ -227,16 +228,28 @@ def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
             first, begun, over = rows[0], start[rows], end[rows]
             where = None if codes[first] < 0 else str(devices[codes[first]])
             number = int(at[first]) if known[first] else None
-            launches = _launches(events.iloc[rows], begun) if where != "cpu" else (None, None)
+            told = launched is not None and where != "cpu" and bool(launched.known[rows].any())
+            launches = (launched.before[rows], launched.thread[rows]) if launched is not None and told else (None, None)
             yield _Lane(kind, where, number, begun - low, over - begun, label[rows], rows_of(begun, over), *launches)
 
 
-def _launches(events: pd.DataFrame, begun: Int) -> tuple[Int | None, Int | None]:
-    """Return how long before its start each event was launched, and the thread that launched it; None where none is known."""
+class _Launches(NamedTuple):
+    """How long before its start each event was launched, -1 where that is not known, and the thread that launched it.
+
+    known: whether at least the time is.
+    """
+
+    before: Int
+    thread: Int
+    known: npt.NDArray[np.bool_]
+
+
+def _launches(events: pd.DataFrame, begun: Int) -> _Launches | None:
+    """Return the launches of events; None where none is known."""
     if "launch_ns" not in events or not events["launch_ns"].notna().any():
-        return None, None
+        return None
     at, thread = (events[name].to_numpy(np.int64, na_value=-1) for name in ("launch_ns", "launch_thread"))
-    return np.where((at >= 0) & (thread >= 0), np.maximum(begun - at, 0), -1), thread
+    return _Launches(np.where((at >= 0) & (thread >= 0), np.maximum(begun - at, 0), -1), thread, at >= 0)
 
 
 def rows_of(start: Int, end: Int) -> Int:
