@@ -10,7 +10,7 @@ from typing import Any
 from kernelscope.analysis.accounting.envelopes import envelopes
 from kernelscope.analysis.comparisons import opening, sweeps
 from kernelscope.analysis.comparisons.comparison import compare
-from kernelscope.analysis.recordings import imported
+from kernelscope.analysis.recordings import imported, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import named, sharing
@@ -52,6 +52,8 @@ def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
         return _of_sweeps(paths)
     if kinds == [Kind.IMPORT]:
         return gathered.of_capture(sharing.shareable(imported.Imported(paths[0]).breakdowns(), full_paths))
+    if kinds == [Kind.CAPTURE]:
+        return gathered.of_capture(sharing.shareable(envelopes(reading.read(paths[0])), full_paths))
     recorded = opening.recorded_comparison(paths)
     if recorded is not None:
         return gathered.of_comparison(sharing.shareable(recorded, full_paths))

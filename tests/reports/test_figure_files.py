@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgb
 from kernelscope.cli.main import main
 from kernelscope.reports import figures
 from kernelscope.reports.figures import PAPER, SLIDES, files, gathered
+from tests.places import ROOT
 
 DATA = Path(__file__).parents[1] / "data"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -130,6 +131,18 @@ def test_report_writes_figures_and_does_not_lose_any(result, tmp_path, capsys):
     assert "step_times.png: exists" in capsys.readouterr().err
     assert main([*asked[:3], str(tmp_path / "cmp" / "compare.json")]) == 3
     assert "is a file; name a folder" in capsys.readouterr().err
+
+
+def test_figures_of_a_capture_are_those_of_its_import(tmp_path):
+    capture = str(ROOT / "tests/data/gpu/h200/mlp.pt.trace.json.gz")
+    assert main(["import", capture, "-o", str(tmp_path / "imported")]) == 0
+    drawn = []
+    for given in (capture, str(tmp_path / "imported")):
+        target = tmp_path / f"figures{len(drawn)}"
+        assert main(["report", given, "--figures", str(target)]) == 0
+        drawn.append({path.name for path in target.iterdir()})
+    assert drawn[0] == drawn[1]
+    assert {"by_layer.svg", "by_kernel.svg", "by_kind.svg"} <= drawn[0]
 
 
 def test_figures_leave_matplotlib_as_it_was(result):
