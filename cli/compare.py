@@ -18,7 +18,7 @@ from kernelscope.cli.roofline import best_known
 from kernelscope.reports import comparison_tables
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
-from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.outside.run_folder import replaced
 from kernelscope.tracer.outside.session import Session
 
 
@@ -51,16 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
     variants, left_out = sides.variants(arguments)
     folder = capture.folder(arguments, options.network)
     choices = capture.choices(arguments, options, variants)
-    prepare_output(folder, arguments.force)
-    session = Session(variants, options, [folder / variant.label for variant in variants], sys.argv, choices)
-    capture.record(session)
-    failed = [{"framework": side.label, "reason": side.failure} for side in session.sides if side.failure is not None]
-    for side in failed:
-        print(f"kernelscope: {side['framework']} dropped out: {side['reason']}", file=sys.stderr)
-    if len(failed) == len(session.sides):
-        raise ChildError(f"no framework came to its end; what was recorded is in {folder}")
-    result = _compare(session, sharing.shareable(left_out + failed, options.full_paths), folder)
-    _write(result, folder, arguments.format)
+    with replaced(folder, arguments.force):
+        session = Session(variants, options, [folder / variant.label for variant in variants], sys.argv, choices)
+        capture.record(session)
+        failed = [{"framework": side.label, "reason": side.failure} for side in session.sides if side.failure is not None]
+        for side in failed:
+            print(f"kernelscope: {side['framework']} dropped out: {side['reason']}", file=sys.stderr)
+        if len(failed) == len(session.sides):
+            raise ChildError(f"no framework came to its end; what was recorded is in {folder}")
+        result = _compare(session, sharing.shareable(left_out + failed, options.full_paths), folder)
+        _write(result, folder, arguments.format)
     if failed:
         return ChildError.exit_code
     return 1 if arguments.strict and result["fairness"]["failed"] else 0

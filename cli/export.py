@@ -17,6 +17,7 @@ from kernelscope.cli.output import refuse_source
 from kernelscope.reports.export import chrome, csv_files, parquet, perfetto, sources
 from kernelscope.reports.export.events import events, origins
 from kernelscope.reports.export.sources import Handling, Source
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
@@ -158,7 +159,13 @@ def _xlsx(source: Source) -> Write:
         from kernelscope.reports.export import excel  # an extra: few write workbooks
     except ModuleNotFoundError as error:
         raise UsageError(f"--format xlsx needs {error.name}: pip install 'kernelscope[excel]', or export csv") from error
-    return partial(excel.write, source.sheets())
+    sheets = source.sheets()
+
+    def write(target: Path) -> list[str]:
+        with temporary.folder() as beside:  # what is left there when the command is killed, a later one removes
+            return excel.write(sheets, target, beside=beside)
+
+    return write
 
 
 def _markdown(source: Source) -> Write:

@@ -145,6 +145,15 @@ def _complete() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        print("kernelscope: interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Run the command line; return the exit status for all but an interruption."""
     gc.set_threshold(100_000, 20, 20)  # little of what a command makes is garbage with cycles; looking for it costs some percent
     if arguments is None:  # not where somebody else's process called this
         outlets.prepare()
@@ -158,9 +167,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = parsed.run(parsed)
         sys.stdout.flush()
         return status
-    except KeyboardInterrupt:
-        print("kernelscope: interrupted", file=sys.stderr)
-        return 130
     except Exception as error:
         status = _exit_status(error)
         if not status:

@@ -11,7 +11,7 @@ from kernelscope.cli import capture, sides
 from kernelscope.cli.output import FORMATS, write_breakdown
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
-from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.outside.run_folder import replaced
 from kernelscope.tracer.outside.session import Session
 
 
@@ -31,12 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
     variant = sides.variant(arguments)
     folder = capture.folder(arguments, f"{options.network}-{variant.label}")
     choices = capture.choices(arguments, options, [variant])
-    prepare_output(folder, arguments.force)
-    session = Session([variant], options, [folder], sys.argv, choices)
-    capture.record(session)
-    side = session.sides[0]
-    if side.failure is not None:
-        raise ChildError(f"{side.failure}; what was recorded is in {folder}")
+    with replaced(folder, arguments.force):
+        session = Session([variant], options, [folder], sys.argv, choices)
+        capture.record(session)
+        side = session.sides[0]
+        if side.failure is not None:
+            raise ChildError(f"{side.failure}; what was recorded is in {folder}")
     write_breakdown(breakdown(Run(folder).trace(), "layer").as_dict(), arguments.format)
     print(f"run folder: {folder}", file=sys.stderr)
     return 0

@@ -28,14 +28,15 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def write(sheets: Sequence[Sheet], target: Path, rows: int = ROWS) -> list[str]:
+def write(sheets: Sequence[Sheet], target: Path, rows: int = ROWS, beside: str | None = None) -> list[str]:
     """Write the tables as a workbook; return what was cut, in sentences. rows: of a sheet at most, heading included.
 
+    beside: a folder for the sheets until they are packed, in place of the system's.
     Raises OSError when the file cannot be written.
     """
     cut = [said for sheet in sheets if (said := _cut(sheet, rows))]
     try:
-        with xlsxwriter.Workbook(str(target), _OPTIONS) as book:
+        with xlsxwriter.Workbook(str(target), {**_OPTIONS, "tmpdir": beside}) as book:
             looks = _Looks(book)
             for sheet, name in zip(sheets, _names(sheets), strict=True):
                 _write(book.add_worksheet(name), _noted(sheet, cut), looks, rows)

@@ -8,7 +8,7 @@ from kernelscope.analysis import EvidenceError
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import conditions
 from kernelscope.tracer.outside.errors import InputError
-from kernelscope.tracer.outside.run_folder import RunFolder, prepare_output
+from kernelscope.tracer.outside.run_folder import RunFolder, prepare_output, replaced
 
 
 def test_a_folder_with_results_is_only_replaced_by_force(tmp_path):
@@ -25,6 +25,34 @@ def test_force_never_empties_a_folder_that_no_run_wrote(tmp_path):
     with pytest.raises(InputError, match="holds files that no run wrote"):
         prepare_output(tmp_path, force=True)
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_earlier_results_are_kept_until_new_ones_are_there(tmp_path, capsys):
+    folder, earlier = tmp_path / "out", tmp_path / ".out.earlier"
+
+    def recorded(text, fails=False):
+        with replaced(folder, force=True):
+            assert list(folder.iterdir()) == []
+            RunFolder(folder, {"framework": text})
+            if fails:
+                raise InputError("not supported")
+
+    def framework(path):
+        return json.loads((path / "run.json").read_text())["framework"]
+
+    recorded("first")
+    assert not earlier.exists()
+    for text in ("second", "third"):
+        with pytest.raises(InputError, match="not supported"):
+            recorded(text, fails=True)
+        assert (framework(folder), framework(earlier)) == (text, "first"), "of several tries that fail none takes its place"
+        assert f"the earlier results are kept: {earlier}" in capsys.readouterr().err
+    recorded("fourth")
+    assert framework(folder) == "fourth"
+    assert not earlier.exists()
+    with pytest.raises(InputError, match="not empty"), replaced(folder, force=False):
+        pass
+    assert framework(folder) == "fourth"
 
 
 def test_a_file_in_the_way_and_a_folder_that_cannot_be_made(tmp_path):

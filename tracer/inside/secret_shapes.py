@@ -59,12 +59,23 @@ SHAPES = (
         "token in a URL",
         r"[?&](?i:(?:access_|auth_|id_)?token|api_?key|sig|signature|X-Amz-Signature|password)=(?P<v>[^&\s\"'\\<>#;]{8,})",
     ),
-    ("password on a command line", r"\bcurl\s[^\n\x00]{0,200}?(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<v>[^\s\"'\\\x00]{3,})"),
+    ("password on a command line",
+     r"\bcurl\s[^\n\x00]{0,200}?(?:-[a-zA-Z]{0,5}u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<v>[^\s\"'\\\x00]{3,})"),
     ("value of an environment variable",
-     r"(?:putenv|setenv|setdefault)\(\s{0,8}\\?[\"'][A-Za-z0-9_]{0,40}(?:TOKEN|SECRET|PASSWORD|_KEY)\\?[\"'],\s{0,8}\\?[\"']"
+     r"(?:putenv|setenv|setdefault|getenv|environ\.get|getattr)\((?:[A-Za-z_.]{1,40},)?\s{0,8}\\?[\"'][A-Za-z0-9_]{0,40}(?i:TOKEN|SECRET|PASSWORD|_KEY)\\?[\"'],\s{0,8}\\?[\"']"
      r"(?P<v>[^\\\"'\n\x00]{4,})"),
     ("password on a command line",
      r"\bmysql(?:dump|admin|import|show)?\s[^\n\x00|;&]{0,200}?-p[\"']?(?P<v>[^\s\x00\"'\\-][^\s\x00\"'\\]{2,})"),
+    ("default of a secret option",
+     r"--[A-Za-z0-9_-]{0,40}(?:token|secret|password|api-key)\\?[\"'],[^)\n\x00]{0,120}default=\\?[\"'](?P<v>[^\\\"'\n\x00]{4,})"),
+    ("password of a login",
+     r"(?:\bauth ?= ?|HTTP(?:Basic|Digest)Auth|\.login)\(\\?[\"'][^\\\"'\n\x00]{1,64}\\?[\"'], ?\\?[\"']"
+     r"(?P<v>[^\\\"'\n\x00]{4,})"),
+    ("password on a command line",
+     r"\bdocker\s{1,4}login\s[^\n\x00|;&]{0,100}-p[ =]?[\"']?(?P<v>[^\s\x00\"'\\-][^\s\x00\"'\\]{2,})"),
+    ("token in a URL", r"https?://(?P<v>[A-Za-z0-9_]{20,})@"),
+    ("authorization header", r"\bBearer (?P<v>[A-Za-z0-9._~+/-]{20,}={0,2})"),
+    ("password in XML", r"<(?i:password|secret|token|api-?key)>(?P<v>[^<\s]{4,})</"),
     ("password on a command line", r"\bsshpass\s{1,4}-p[ =]?[\"']?(?P<v>[^\s\x00\"'\\]{3,})"),
     ("password of netrc", r"\bmachine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,64}\s{1,8}password\s{1,8}(?P<v>[^\s\"'\\]{3,})"),
     (

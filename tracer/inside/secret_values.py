@@ -35,7 +35,10 @@ _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
 _WORD = rf"(?i:{_STRONG}|{_WEAK})(?:_[0-9]{{1,2}}|_(?i:B64|BASE64))?"
 _QUOTE = r"(?:\"\"|\\?[\"'])"  # a pair of quotes in a CSV's cell stands for one
 _PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
-_ASSIGNED = rf"{_QUOTE}?\]?{_PAIR}(?:=|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:[ \t]{{0,8}})"  # A= B=1: A has no value
+_TYPE = r"[ \t]{0,2}:[ \t]{0,2}(?i:str|bytes|Optional\[str\]|str[ \t]?\|[ \t]?None)[ \t]{0,2}=[ \t]{0,8}"  # password: str = "..."
+_ASSIGNED = (  # A= B=1: A has no value
+    rf"{_QUOTE}?\]?{_PAIR}(?:=|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}})"
+)
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
 NAMED = rf"{_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}"  # what begins a value that a name tells, and that an option gives; in re and RE2
@@ -56,9 +59,13 @@ _UNLIKE_WORDS = re.compile(
     rb"AIza|GOCSPX-|CCIPAT_|PMAK-|HRKU-|eyJ"
 )
 _PRIVATE_KEY_BEGINS = re.compile(PRIVATE_KEY.encode())
-_KEY_BLOCK = re.compile(PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z)" % (LONGEST - 200))
-_OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\\?[\"'])"  # a pair of quotes with nothing in it is a value that is empty
-_QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|[^\r\n\x00])){1,4096})" % _OPENING
+_KEY_BLOCK = re.compile(
+    PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z|(?=[\"'<>\x00]))" % (LONGEST - 200)
+)
+# A pair of quotes with nothing in it is a value that is empty. What an escaped or a single quote begins ends where a text of
+# JSON does, at a double one.
+_OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\"|(?P<inner>\\[\"']|'))"
+_QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|(?(inner)[^\"\r\n\x00]|[^\r\n\x00]))){1,4096})" % _OPENING
 _VALUE = rb"(?:%s|(?P<plain>%s{1,4096}))" % (_QUOTED, _PLAIN.encode())
 # in a text in lower case: looking for letters of either case takes twice as long
 _WORD_IN_LOWER_CASE = _WORD.lower().replace("(?i:", "(?:")
@@ -85,7 +92,10 @@ _OTHER_NAME = re.compile(
     rb"|(?:public|cache|hash|kernel|graph|compile|code|sort|dispatch|autotune|primary|foreign|partition|hot|host|dict|group)[_-]?key)\Z"
 )
 _PATH = re.compile(rb"(?:/|\./|\.\./|~|[A-Za-z]:[\\/]|file:|%(?![0-9A-Fa-f]{2})|\$|<|\{\{|\.\.\.|-)")
+_TURNS = 0.45  # changes of case, or between letters and digits, for each character: 0.6 of those that are drawn
+_LETTER_AND_DIGIT = re.compile(rb"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[^()\s]+\Z")
 _BASE64, _FOLDER = re.compile(rb"/[A-Za-z0-9+/]{20,}={0,2}"), re.compile(rb"[a-z]{3,}")
+_PUNCTUATION = tuple(bytes([letter]) for letter in b",;:)]}")  # what follows a text, as in input("Password: ")
 _CODE = re.compile(rb"[A-Za-z_]+(?:\.[A-Za-z_]+)+(?:\[.*)?")  # args.password
 _DONE = (b"redacted", b"not recorded")
 _PLACEHOLDERS = frozenset(
@@ -160,12 +170,15 @@ def _may_begin(text: bytes, start: int, token: bytes) -> bool:
 
 
 def _shape_counts(what: str, value: bytes) -> bool:
-    if what == "password in a URL":
-        return not _harmless(value)
+    if what == "password in a URL":  # a port is none
+        return not _harmless(value) and not (value.isdigit() and len(value) < 6)
     if max(Counter(value).values()) > len(value) // 2 or _harmless(value):
         return False  # overwritten behind its beginning
     # words joined by hyphens are no key: sk-learn-contrib-estimators
-    return not what.startswith("OpenAI") or (len(re.findall(rb"[0-9]", value)) >= 3 and entropy(value) > 3.2)
+    if not what.startswith("OpenAI"):
+        return True
+    words = re.findall(rb"(?<=-)[a-z]{4,}(?=-|\Z)", value)
+    return len(words) < 3 and len(re.findall(rb"[0-9]", value)) >= 3 and entropy(value) > 3.2
 
 
 def _assignments(text: bytes, thorough: bool) -> Iterator[Span]:
@@ -239,20 +252,21 @@ def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False)
     value = value.strip(b"\"'")
     in_capitals = name.upper() == name and name.lower() != name
     if _OTHER_NAME.search(name):
-        return len(value) >= 20 and not _OTHER_NAME.search(name)[0].lower().endswith(b"key") and _random(value)  # type: ignore[index]
-    if _overwritten(value) or _is_path(value) or _CODE.fullmatch(value):
+        key = _OTHER_NAME.search(name)[0].lower().endswith(b"key")  # type: ignore[index]
+        return len(value) >= 20 and not key and _random(value) and not _worded(value)
+    if _overwritten(value) or _is_path(value) or _CODE.fullmatch(value) or value.lstrip()[:1] in _PUNCTUATION:
         return False
     if thorough and in_capitals:
         return value.lower() not in (b"true", b"false", b"none", b"null", b"0", b"1")
     if _harmless(value):
         return False
     if not _STRONG_NAME.search(name):
-        return len(value) >= 16 and _random(value)
+        return len(value) >= 16 and _random(value) and not _worded(value)
     if _PASSWORD_NAME.search(name):
-        return len(value) >= 4 if in_capitals or loose else len(value) >= 8 and _random(value)
+        return len(value) >= 4 if in_capitals or loose else len(value) >= 8 and _LETTER_AND_DIGIT.match(value) is not None
     if in_capitals and len(value) >= 8 and b" " not in value:
         return not value.isdigit() or len(value) >= 12
-    return len(value) >= (8 if loose else 16) and _random(value)
+    return len(value) >= (8 if loose else 16) and (_random(value) or (loose and _mixed(value))) and not _worded(value)
 
 
 def _overwritten(value: bytes) -> bool:
@@ -283,6 +297,21 @@ def _random(value: bytes) -> bool:
     digits, letters = len(re.findall(rb"[0-9]", value)), len(re.findall(rb"[A-Za-z]", value))
     changes = len(re.findall(rb"[0-9][A-Za-z]|[A-Za-z][0-9]", value))
     return digits >= 2 and letters >= 2 and changes >= 3 and entropy(value) >= (3.0 if len(value) >= 16 else 2.5)
+
+
+def _mixed(value: bytes) -> bool:
+    """Return whether letters of both cases, and digits, take turns as in what is drawn at random, and as in no name."""
+    if len(value) < 12 or not re.fullmatch(rb"[A-Za-z0-9+/=_~-]+", value):
+        return False
+    kinds = re.sub(rb"[^a-zA]", b"0", re.sub(rb"[A-Z]", b"A", re.sub(rb"[a-z]", b"a", value)))
+    changes = sum(before != after for before, after in zip(kinds, kinds[1:]))
+    return b"a" in kinds and b"A" in kinds and changes >= _TURNS * len(value)
+
+
+def _worded(value: bytes) -> bool:
+    """Return whether a value is words and numbers joined, as names of kernels and models are."""
+    words = re.findall(rb"(?:(?<=[_./-])|^)[a-z]{3,}(?=[_./-]|\Z)", value)
+    return len(words) > 1 or any(len(word) > 5 for word in words)
 
 
 def telling(value: bytes) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,37 @@ def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
         probe.unlink()
     except OSError as error:
         raise InputError(f"{folder}: not writable: {error.strerror or error}; name another folder") from error
+
+
+@contextmanager
+def replaced(folder: Path, force: bool) -> Iterator[None]:
+    """Make `folder` an empty folder, as `prepare_output` does, and keep what an earlier run left until the block has ended well.
+
+    It lies beside the folder until then, .NAME.earlier, and stays there where the block fails, which is said, or is killed.
+    """
+    earlier = folder.with_name(f".{folder.name}.earlier")
+    prepare_output(folder, force, keep=True)
+    if any(folder.iterdir()):
+        if earlier.exists():
+            _empty(folder)  # of a try that failed: what was there before it is kept
+        else:
+            _move(folder, earlier)
+    try:
+        yield
+    except BaseException:
+        if earlier.exists():
+            print(f"kernelscope: the earlier results are kept: {earlier}", file=sys.stderr)
+        raise
+    shutil.rmtree(earlier, ignore_errors=True)
+
+
+def _move(folder: Path, earlier: Path) -> None:
+    """Put the content of a folder aside; where that cannot be, as of a mounted one, it is removed."""
+    try:
+        folder.rename(earlier)
+    except OSError:
+        _empty(folder)
+    folder.mkdir(exist_ok=True)
 
 
 def _make(folder: Path) -> None:

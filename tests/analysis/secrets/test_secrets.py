@@ -122,6 +122,19 @@ def test_overwritten_tokens_are_none(what, token):
         ('"{{""HF_TOKEN"": ""{t30}""}}",3', "value of HF_TOKEN", "{t30}"),
         ('os.environ["API_TOKEN"] = "{t30}"', "value of API_TOKEN", "{t30}"),
         ('os.putenv("API_TOKEN", "hunter2!")', "value of an environment variable", "hunter2!"),
+        ("export password=dJjM4tAORP82", "value of password", "dJjM4tAORP82"),
+        ("k_10 passwd: bJjM4tAORP82", "value of passwd", "bJjM4tAORP82"),
+        ('password: str = "hunter2!"', "value of password", "hunter2!"),
+        ('if (password := "hunter2!"):', "value of password", "hunter2!"),
+        ('api_key="kWoehMzxCPKq"', "value of api_key", "kWoehMzxCPKq"),
+        ('os.getenv("API_KEY", "hunter2!")', "value of an environment variable", "hunter2!"),
+        ('getattr(args, "password", "hunter2!")', "value of an environment variable", "hunter2!"),
+        ('parser.add_argument("--api-key", type=str, default="hunter2!")', "default of a secret option", "hunter2!"),
+        ('requests.get(url, auth=("bob", "hunter2!"))', "password of a login", "hunter2!"),
+        ("docker login -u bob -p hunter2! registry", "password on a command line", "hunter2!"),
+        ("curl -su bob:hunter2! http://h", "password on a command line", "hunter2!"),
+        ("git clone https://{t30}@github.com/x/y", "token in a URL", "{t30}"),
+        ("<password>hunter2!</password>", "password in XML", "hunter2!"),
         ("user=bob password=7wF5GFb5BC003 host=db", "value of password", "7wF5GFb5BC003"),
         ("client_secret=7wF5GFb5BC003", "value of client_secret", "7wF5GFb5BC003"),
         ('"token": "7wF5GFb5BC003"', "value of token", "7wF5GFb5BC003"),
@@ -164,6 +177,10 @@ def test_values_are_told_by_name(text, what, value):
         "volta_sgemm_128x64_nn", "api_key=your_api_key",
         "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOC\n-----END PUBLIC KEY-----",
         "primary_key: a1b2c3d4e5f6a7b8c9d0", "detokenize=12abc34def56ghi78jkl", "token: 1234567890",
+        'password = input("Password: ")', 'password = getpass.getpass("Password: ") if x is None else ""',
+        'passwd = click.prompt("Password: ", hide_input=True)', "fused_key=triton_poi_fused_12d34d_0d1d2d3de",
+        'cls_token="vit_base_patch16_224_in21k"', "access_key=matmul_128x128x64_f16_f32", "http://127.0.0.1:8080@2x.png",
+        "sk-learn-pipeline-transform-2024-stage-1", 'token="FusedLayerNormKernel"', 'secret_key="GraphConvolutionLayer2"',
         "password = load_password()", "password = args.password", 'password = os.environ["PW"]', "self.password = password",
         "SSL_KEY=/etc/ssl/private/3f2a9b8c7d6e5f4a", "token = tokenizer.next_token(ids)", 'api_key="(not recorded)"',
         "image_token=3f2a9b8c7d6e5f4a", "task-3f2504e04f8911d39a0c0305e82c3301", "_ZN5shf_9kernelILi128ELi64EEEvPfS1_ii4a5b6c7",
@@ -222,6 +239,23 @@ def test_json_within_json_is_redacted_and_stays_json(text, kept, tmp_path):
     before, after = (json.loads(path.read_text()) for path in (source, target))
     assert before.keys() == after.keys()
     assert after.get("c") == before.get("c")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password = input("Password: ")',
+        'getpass("Password: ") if x is None else ""',
+        "input('Password: ') or 'x'",
+        "Password: \"'",
+    ],
+)
+@pytest.mark.parametrize("note", [12345, "Password:", ["", "a b c d e"]])
+def test_a_prompt_in_json_is_no_secret(text, note, tmp_path):
+    source, target = tmp_path / "a.json", tmp_path / "b.json"
+    source.write_text(json.dumps({"name": text, "note": note, "more": [text, "conv2d_gemm", text]}))
+    assert redact(source, target) == []
+    assert target.read_bytes() == source.read_bytes()
 
 
 def test_no_pattern_outgrows_the_memory_of_what_searches():
