@@ -142,7 +142,7 @@ class Sampler:
                 "source_time_ns": pa.array([row.sample.source_time_ns for row in rows], pa.int64()),
             }
         )
-        with path.open("wb") as out:  # a path need not be UTF-8, which pyarrow takes it for
+        with open(path, "wb") as out:  # a path need not be UTF-8, which pyarrow takes it for
             pq.write_table(table, out)
 
     def describe(self) -> dict[str, Any]:
