@@ -63,6 +63,6 @@ def test_generated_kernels_are_what_compiled_graphs_take_between_operators(tmp_p
     found = mine["duration_ns"].to_numpy(float)
     near = np.abs(found[:, None] - np.array(recorded)[None, :]).min(axis=1)
     assert len(found) >= 2 * 5, "at least one piece forward and one backward in each of the five steps"
-    # an end is a start and a duration, each rounded to 1 ns in the file, and so are ours; the rate between the two clocks is that of
-    # readings at the ends of a pass of some ms
+    # an end is a start and a duration, each rounded to 1 ns in the file, and so are ours; the rate between the two clocks is
+    # that of readings at the ends of a pass of some ms
     assert (near <= 4 + 2e-4 * found).all(), "each is a piece that the profiler recorded, to the rounding of its two ends"
