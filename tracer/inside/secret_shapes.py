@@ -1,6 +1,6 @@
 """How tokens, keys and passwords look, whatever they are called: for command lines that are recorded, and for captures of others.
 
-The syntax is common to re and RE2. Heuristics, all of them: see `analysis.secrets.patterns` for what else is looked at there.
+The syntax is common to re and RE2. Heuristics, all of them: see `tracer.inside.secret_values` for what else is looked at there.
 """
 
 # What it is and how it looks; a group named v is the secret where it is not all of it.
