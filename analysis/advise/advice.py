@@ -43,8 +43,8 @@ _ENOUGH = 4  # steps: of fewer, none may be as warm ones are
 _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 _OF_ALL = ("mixed precision", "tensor cores", "threads")  # make whatever computes faster: what else can be done stands beside
-# What can always be said of time between kernels: special causes of the same time come first
 _DEVICES = 256  # of more no machine tells; each is accounted for by itself
+# What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
 
 _WAITING = 0.2  # of a step: a device that is idle for so long may be no faster for shorter kernels
@@ -86,17 +86,17 @@ PARTS = tuple(
 def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     """Return what to do about one recording; raise EvidenceError for what cannot be read.
 
-    Keys: schema, path, framework, device, hardware, step_ns, range_ns (the shortest
-    and the longest step, where they differ much; else None), batch (samples of a step, None where not known), per, steps
-    (what they were taken from), certain (whether what repeats is surely a step), few_steps (how many were measured, where
-    these are few; else None), recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that
-    of the kernels; else None), unrecorded (why nothing that computes was recorded; else None), ranges (name, ns: where the
-    program was longest, of such a recording; else empty), devices (how many do work), other_devices (device, ns, parts; what
-    the others do in the same steps), calls (name, ns; what the host was in longest, of a recording with recorded_ns), busy
-    (cores, and others: how many of them other processes kept busy; None where not known, or few), parts (what, ns; they add
-    up to step_ns), recorded_parts (the same of recorded_ns; else empty), timeline (whether more than totals is known),
-    untold_ns (see rules.host), longest (name and ns of the kernel, on the host the kind of kernels, that takes a good part of
-    the step; else None), advice (see model.Advice; what saves most first), notes.
+    Keys: schema, path, framework, device, hardware, step_ns, range_ns (the shortest and the longest step, where they differ
+    much; else None), batch (samples of a step, None where not known), per, steps (what they were taken from), certain (whether
+    what repeats is surely a step), few_steps (how many were measured, where these are few; else None), recorded_ns (of a
+    recording whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why
+    nothing that computes was recorded; else None), ranges (name, ns: where the program was longest, of such a recording; else
+    empty), devices (how many do work), other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns;
+    what the host was in longest, of a recording with recorded_ns), busy (cores, and others: how many of them other processes
+    kept busy; None where not known, or few), parts (what, ns; they add up to step_ns), recorded_parts (the same of recorded_ns;
+    else empty), timeline (whether more than totals is known), untold_ns (see rules.host), longest (name and ns of the kernel, on
+    the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves most
+    first), notes.
     """
     return of_subject(read(path, request))
 

@@ -46,6 +46,7 @@ def name_folder(new: Path, folder: Path, replacing: bool) -> None:
 
     Raises EvidenceError where one has it that is not to be replaced, OSError where renaming fails.
     """
+    new.chmod(0o777 & ~_umask())
     if replacing and folder.is_dir() and any(folder.iterdir()):
         durable.flush(new)
         _exchange(new, folder)

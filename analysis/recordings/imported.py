@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -128,7 +127,6 @@ def write(
             "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
         }  # fmt: skip
         (growing / kinds.IMPORT).write_text(json.dumps(record, indent=1), encoding="utf8")
-        growing.chmod(0o777 & ~_umask())
         whole.name_folder(growing, folder, replacing)
         whole.keep_others(growing, folder, _OURS)
     except BaseException:
@@ -146,12 +144,6 @@ def summed_samples(trace: Trace) -> list[dict[str, Any]]:
         return []
     grouped = trace.samples.groupby(["device", "metric"], dropna=False, sort=False)["value"]
     return plain.rows(grouped.agg(["count", "mean", "min", "max"]).reset_index())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _source(path: Path) -> dict[str, Any]:

@@ -18,8 +18,6 @@ from kernelscope.tracer.inside.secret_values import GIVEN, LONGEST, NAMED, PRIVA
 CHUNK = 1 << 13
 _LONGEST_VALUE = 4096
 _FEW = 1 << 20  # bytes of values that are searched before the library with RE2 is imported
-
-
 _MOST = 2000  # characters of a pattern: of longer ones RE2's automaton outgrows its memory, and is a hundred times as slow
 _NAMED = f"{NAMED}|{GIVEN}"
 

@@ -103,8 +103,10 @@ def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None =
 def _in_name(name: str) -> list[tuple[str, str]]:
     """Return a warning where a file's name, which reports and imports show, holds what looks like a secret."""
     found = secret_values.spans(os.fsencode(name))
-    what = f"{shown(name)}: the file's name holds what looks like a secret: {found[0].what}" if found else ""
-    return [("warnings", f"{what}; rename the file before you share what is made of it")] if what else []
+    if not found:
+        return []
+    what = f"{shown(name)}: the file's name holds what looks like a secret: {found[0].what}"
+    return [("warnings", f"{what}; rename the file before you share what is made of it")]
 
 
 def _find_in_file(path: Path, head: bytes) -> SearchResult:

@@ -162,7 +162,7 @@ def _shapes(text: bytes) -> Iterator[Span]:
 
 def _may_begin(text: bytes, start: int, token: bytes) -> bool:
     """Return whether a token may begin there: what only goes on from a word before is part of the word."""
-    before = text[max(0, start - 24) : start]
+    before = text[max(0, start - 2) : start]
     if not _GLUED.search(before) or _ESCAPE.search(before):
         return True
     of_aws = token.startswith((b"AKIA", b"ASIA")) and re.search(rb"[2-7]", token) is not None and entropy(token) > 3
@@ -226,7 +226,7 @@ def _environment(text: bytes, thorough: bool) -> Iterator[Span]:
     variables = list(_VARIABLE.finditer(text))
     if len(variables) < 3:
         return
-    for variable, following in zip(variables, [*variables[1:], None], strict=True):
+    for variable, following in zip(variables, [*variables[1:], None]):
         if not secret_name(variable[1]):
             continue
         end = following.start() - 1 if following else len(text)
@@ -303,9 +303,9 @@ def _mixed(value: bytes) -> bool:
     """Return whether letters of both cases, and digits, take turns as in what is drawn at random, and as in no name."""
     if len(value) < 12 or not re.fullmatch(rb"[A-Za-z0-9+/=_~-]+", value):
         return False
-    kinds = re.sub(rb"[^a-zA]", b"0", re.sub(rb"[A-Z]", b"A", re.sub(rb"[a-z]", b"a", value)))
-    changes = sum(before != after for before, after in zip(kinds, kinds[1:]))
-    return b"a" in kinds and b"A" in kinds and changes >= _TURNS * len(value)
+    pattern = re.sub(rb"[^aA]", b"0", re.sub(rb"[A-Z]", b"A", re.sub(rb"[a-z]", b"a", value)))
+    changes = sum(before != after for before, after in zip(pattern, pattern[1:]))
+    return b"a" in pattern and b"A" in pattern and changes >= _TURNS * len(value)
 
 
 def _worded(value: bytes) -> bool:
