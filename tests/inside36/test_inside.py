@@ -10,7 +10,7 @@ import time
 import unittest
 from unittest import mock
 
-from kernelscope.tracer.inside import child, choices, clock, memory, nvtx, plan, remedies, steady
+from kernelscope.tracer.inside import child, choices, clock, disclosure, memory, nvtx, plan, remedies, steady
 from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
 
 PROGRAM = """
@@ -324,6 +324,14 @@ class NvtxTest(unittest.TestCase):
             self.assertIsNone(nvtx.load())
         finally:
             os.environ.update({name: value for name, value in saved.items() if value is not None})
+
+
+class Disclosure(unittest.TestCase):
+    def test_secrets_of_an_environment_and_of_source_are_taken_out(self):
+        hiding = disclosure.Hiding()
+        joined = hiding.text("A=1\0B=2\0MY_TOKEN=Zq7rT2mLw9Xv4Bn8Kd3f\0D=x")
+        self.assertEqual(joined, "A=1\0B=2\0MY_TOKEN=(not recorded)\0D=x")
+        self.assertEqual(hiding.text('def f(password="hunter2Zx9"): é'), 'def f(password="(not recorded)"): é')
 
 
 if __name__ == "__main__":
