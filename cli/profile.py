@@ -12,11 +12,12 @@ from pathlib import Path
 
 from kernelscope.tracer.inside.launching import options
 from kernelscope.tracer.inside.launching.command import label
+from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.inside.profiling.recording import OWNER_FILE
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import UsageError
-from kernelscope.tracer.outside.run_folder import dated, prepare_output
+from kernelscope.tracer.outside.run_folder import dated, replaced
 
 _OURS = ("-o", "--output", "--force", "--repeats", "--once", "--quiet")
 EXAMPLES = """examples:
@@ -52,22 +53,28 @@ def run(arguments: argparse.Namespace) -> int:
     rank = ranks.launched()[0] if arguments.ranks else None
     if rank is not None:
         return _one_rank(command, arguments, folder, rank)
-    prepare_output(folder, arguments.force)
-    status = 0
-    for number in range(1, arguments.repeats + 1):
-        mine = folder / str(number) if arguments.repeats > 1 else folder
-        mine.mkdir(exist_ok=True)
-        outcome = profile.profile(command, options.asked(arguments), mine, arguments.label, sys.argv, arguments.once)
-        for line in outcome.lines():
-            print(line, file=sys.stderr)
-        if outcome.seen is None and not arguments.output and not outcome.ranks and not (mine / OWNER_FILE).exists():
-            _nothing(mine, command)
-        if outcome.ranks and not arguments.quiet:
-            _say_of_job([Path(rank) for rank in outcome.ranks], mine)
-        elif outcome.seen is not None and not arguments.quiet:
-            _say(mine)
-        status = status or int(outcome.exit_status)
-    return status
+    with replaced(folder, arguments.force) as replacement:
+        outcomes = []
+        for number in range(1, arguments.repeats + 1):
+            mine = folder / str(number) if arguments.repeats > 1 else folder
+            mine.mkdir(exist_ok=True)
+            outcomes.append(_recorded(command, arguments, mine))
+        replacement.recorded = any(outcome.seen is not None for outcome in outcomes)
+    return next((outcome.exit_status for outcome in outcomes if outcome.exit_status), 0)
+
+
+def _recorded(command: list[str], arguments: argparse.Namespace, folder: Path) -> Outcome:
+    """Record the command once into a folder that is there, and say what to do; return what became of it."""
+    outcome = profile.profile(command, options.asked(arguments), folder, arguments.label, sys.argv, arguments.once)
+    for line in outcome.lines():
+        print(line, file=sys.stderr)
+    if outcome.seen is None and not arguments.output and not outcome.ranks and not (folder / OWNER_FILE).exists():
+        _nothing(folder, command)
+    if outcome.ranks and not arguments.quiet:
+        _say_of_job([Path(rank) for rank in outcome.ranks], folder)
+    elif outcome.seen is not None and not arguments.quiet:
+        _say(folder)
+    return outcome
 
 
 def _say_of_options(arguments: argparse.Namespace) -> None:
@@ -103,8 +110,9 @@ def _one_rank(command: list[str], arguments: argparse.Namespace, job: Path, rank
     options_ = options.asked(arguments)
     options_.ranks, options_.alone = str(rank), True
     folder = job / (ranks.FOLDER % rank)
-    prepare_output(folder, arguments.force)
-    outcome = profile.profile(command, options_, folder, arguments.label, sys.argv, once=True)
+    with replaced(folder, arguments.force) as replacement:
+        outcome = profile.profile(command, options_, folder, arguments.label, sys.argv, once=True)
+        replacement.recorded = outcome.seen is not None
     for line in outcome.lines():
         print(f"rank {rank}: {line}", file=sys.stderr)
     print(f"rank {rank}: recording: {folder}; of all ranks: `kernelscope ranks {job}`", file=sys.stderr)

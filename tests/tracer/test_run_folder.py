@@ -55,6 +55,28 @@ def test_earlier_results_are_kept_until_new_ones_are_there(tmp_path, capsys):
     assert framework(folder) == "fourth"
 
 
+def test_what_recorded_nothing_replaces_nothing(tmp_path, capsys):
+    RunFolder(tmp_path / "out", {"framework": "first"})
+    with replaced(tmp_path / "out", force=True) as replacement:
+        replacement.recorded = False
+    assert (tmp_path / ".out.earlier" / "run.json").exists()
+    assert f"the earlier results are kept: {tmp_path}/.out.earlier" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("force", [True, False])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_folder_that_is_written_into_is_refused_until_its_writer_ends(tmp_path, before, force):
+    folder = tmp_path / "out"
+    if before:
+        RunFolder(folder, {"framework": "first"})
+    with replaced(folder, force=before):
+        with pytest.raises(InputError, match="out: another command writes into it; wait for its end, or name another"):
+            prepare_output(folder, force)
+        RunFolder(folder, {"framework": "second"})
+    prepare_output(folder, force=True)
+    assert list(folder.iterdir()) == []
+
+
 def test_a_file_in_the_way_and_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file: is a file"):

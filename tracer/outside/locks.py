@@ -26,6 +26,21 @@ def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator
         os.close(descriptor)
 
 
+@contextmanager
+def exclusive_folder(path: Path) -> Iterator[None]:
+    """Hold the lock on a folder itself; raise BlockingIOError where another process has it. Some file systems know no locks."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if isinstance(error, BlockingIOError):
+                raise
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _acquire(path: Path, waiting: Callable[[], None] | None) -> int:
     while True:
         try:

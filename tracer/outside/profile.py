@@ -17,7 +17,7 @@ from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.outside import conditions, process_noise
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
-from kernelscope.tracer.outside.run_folder import dated
+from kernelscope.tracer.outside.run_folder import dated, move_content
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.version import VERSION
 
@@ -70,13 +70,12 @@ def profile(
         return outcome
     print(f"kernelscope: {why}: it is run {runs} (--once forbids that)", file=sys.stderr)
     first = folder.with_name(folder.name + _FIRST)
-    folder.rename(first)
-    folder.mkdir()
+    move_content(folder, first)
     again = _recorded(command, options, folder, label, asked)
     worse = again.seen is None or len(again.missing) >= len(outcome.missing)
-    shutil.rmtree(folder if worse else first)
     if worse:
-        first.rename(folder)
+        move_content(first, folder)
+    shutil.rmtree(first)
     return outcome if worse else again
 
 

@@ -6,7 +6,8 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from kernelscope.tracer.inside import durable
 from kernelscope.tracer.inside.disclosure import Hiding
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
+from kernelscope.tracer.outside import locks
 from kernelscope.tracer.outside.errors import InputError
 
 
@@ -27,13 +29,15 @@ def dated(within: str, name: str) -> Path:
 
 
 def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
-    """Make `folder` an empty folder; refuse one that holds something unless `force`. Raises InputError.
+    """Make `folder` an empty folder; refuse one that holds something unless `force`, and one in use. Raises InputError.
 
     keep: leave what it holds, for a writer that replaces the folder as a whole.
     """
     try:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: is a file; name a folder for the results")
+        if locks.is_locked(folder):
+            raise _in_use(folder)
         if folder.is_dir() and any(folder.iterdir()):
             if not force:
                 raise InputError(f"{folder}: not empty; name another folder or pass --force to replace its contents")
@@ -49,35 +53,70 @@ def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
         raise InputError(f"{folder}: not writable: {error.strerror or error}; name another folder") from error
 
 
+@dataclass
+class Replacement:
+    """What takes the place of earlier results. recorded: whether it holds anything; where it does not, those are kept."""
+
+    recorded: bool = True
+
+
 @contextmanager
-def replaced(folder: Path, force: bool) -> Iterator[None]:
+def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
     """Make `folder` an empty folder, as `prepare_output` does, and keep what an earlier run left until the block has ended well.
 
-    It lies beside the folder until then, .NAME.earlier, and stays there where the block fails, which is said, or is killed.
+    It lies beside the folder until then, .NAME.earlier, and stays there where the block fails or says that it recorded nothing,
+    which is told, or is killed. Until the block ends the folder is locked: another command that wants to write into it is refused.
     """
     earlier = folder.with_name(f".{folder.name}.earlier")
     prepare_output(folder, force, keep=True)
-    if any(folder.iterdir()):
-        if earlier.exists():
-            _empty(folder)  # of a try that failed: what was there before it is kept
-        else:
-            _move(folder, earlier)
+    with ExitStack() as held:
+        _claim(folder, held)
+        if any(folder.iterdir()):
+            if earlier.exists():
+                _empty(folder)  # of a try that failed: what was there before it is kept
+            else:
+                _put_aside(folder, earlier)
+                _claim(folder, held)
+        replacement = Replacement()
+        try:
+            yield replacement
+        except BaseException:
+            replacement.recorded = False
+            raise
+        finally:
+            if replacement.recorded:
+                shutil.rmtree(earlier, ignore_errors=True)
+            elif earlier.exists():
+                print(f"kernelscope: the earlier results are kept: {earlier}", file=sys.stderr)
+
+
+def _claim(folder: Path, held: ExitStack) -> None:
+    """Lock a folder; where its file system knows no locks, nobody is refused."""
     try:
-        yield
-    except BaseException:
-        if earlier.exists():
-            print(f"kernelscope: the earlier results are kept: {earlier}", file=sys.stderr)
-        raise
-    shutil.rmtree(earlier, ignore_errors=True)
+        held.enter_context(locks.exclusive_folder(folder))
+    except BlockingIOError as error:
+        raise _in_use(folder) from error
 
 
-def _move(folder: Path, earlier: Path) -> None:
-    """Put the content of a folder aside; where that cannot be, as of a mounted one, it is removed."""
+def _in_use(folder: Path) -> InputError:
+    return InputError(f"{folder}: another command writes into it; wait for its end, or name another folder")
+
+
+def _put_aside(folder: Path, earlier: Path) -> None:
+    """Let a folder be `earlier` and another take its name; where that cannot be, as of a mounted one, it is emptied."""
     try:
         folder.rename(earlier)
     except OSError:
         _empty(folder)
     folder.mkdir(exist_ok=True)
+
+
+def move_content(folder: Path, to: Path) -> None:
+    """Let a folder on the same file system hold what this one holds, and nothing else; the folders stay, with locks on them."""
+    to.mkdir(exist_ok=True)
+    _empty(to)
+    for path in folder.iterdir():
+        path.rename(to / path.name)
 
 
 def _make(folder: Path) -> None:
