@@ -65,7 +65,7 @@ def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
     """Make `folder` an empty folder, as `prepare_output` does, and keep what an earlier run left until the block has ended well.
 
     It lies beside the folder until then, .NAME.earlier, and stays there where the block fails or says that it recorded nothing,
-    which is told, or is killed. Until the block ends the folder is locked: another command that wants to write into it is refused.
+    or is killed. Until the block ends the folder is locked: another command that would write into it is refused.
     """
     earlier = folder.with_name(f".{folder.name}.earlier")
     prepare_output(folder, force, keep=True)
