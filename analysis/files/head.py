@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
-from kernelscope.analysis.files.magic import SQLITE_MAGIC, container, packing
+from kernelscope.analysis.files.magic import SQLITE_MAGIC, UTF16_MARKS, container, packing
 
 SIZE = 1 << 16
 _MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so
@@ -43,7 +43,7 @@ class Head:
     @property
     def is_utf16(self) -> bool:
         """Whether the content begins as text in UTF-16 does."""
-        return self.content.startswith((b"\xff\xfe", b"\xfe\xff"))
+        return self.content.startswith(UTF16_MARKS)
 
     @property
     def container(self) -> str:

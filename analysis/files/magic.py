@@ -6,6 +6,7 @@ import re
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 CUPTI_RECORDS_MAGIC = b"KSCUPTI\x01"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # little-endian, big-endian
 
 # How packed files begin. zstd: with a frame, or with one that decoders pass over (pzstd). bzip2: its first block, or none
 _PACKINGS = {

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kernelscope.analysis.files.magic import UTF16_MARKS
 from kernelscope.analysis.files.packed import read_content
 
 ONEDNN_START = r"(?:onednn|dnnl|mkldnn)_verbose,"
@@ -26,7 +27,6 @@ MARKER = r"@kernelscope (?P<time_ns>\d{1,18}) (?P<edge>[BE]) (?P<name>.*)"
 _TOKENS = rf"({ONEDNN_START}|{MKL_START}|@kernelscope \d{{1,18}} [BE] )"
 _TOKEN_TEXTS = ("nn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
 _LEADING_TEXTS = ("onednn_verbose,", "mkldnn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _SEPARATOR = "\x1e"  # ASCII's record separator: puts pieces of one line apart while their line number is kept
 
 
@@ -87,7 +87,7 @@ def _positions(text: npt.NDArray[np.uint8], token: bytes) -> npt.NDArray[np.int6
 
 def _is_utf16(content: bytes) -> bool:
     zeros = content[:1024].count(b"\x00")  # every other byte of the Latin text that libraries write
-    return content.startswith(_UTF16_MARKS) and 4 * zeros > min(len(content), 1024)
+    return content.startswith(UTF16_MARKS) and 4 * zeros > min(len(content), 1024)
 
 
 def _lines(content: bytes) -> list[str]:

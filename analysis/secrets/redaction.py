@@ -22,7 +22,7 @@ from typing import IO, TypeVar
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
-from kernelscope.analysis.files.magic import SQLITE_MAGIC, packing
+from kernelscope.analysis.files.magic import SQLITE_MAGIC, UTF16_MARKS, packing
 from kernelscope.analysis.secrets import cells as secret_cells
 from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.analysis.secrets import texts as secret_texts
@@ -83,7 +83,7 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
 
 
 def _redact_file(source: Path, head: bytes, copy: Path) -> list[Overwrite]:
-    kind, wide = packing(head), head.startswith(secret_texts.UTF16)
+    kind, wide = packing(head), head.startswith(UTF16_MARKS)
     with secret_texts.opened(source, head) as file, copy.open("wb") as out:
         _unpack(file, out, source, kind is not None)
     with copy.open("rb") as file:
@@ -121,7 +121,7 @@ def _refuse_binary(source: Path, head: bytes) -> None:
 
 def _as_utf16(copy: Path, head: bytes) -> bytes:
     """Return a file of UTF-8 as UTF-16 in the byte order of this head."""
-    order = "utf-16-le" if head.startswith(secret_texts.UTF16[0]) else "utf-16-be"
+    order = "utf-16-le" if head.startswith(UTF16_MARKS[0]) else "utf-16-be"
     return head[:2] + copy.read_bytes().decode("utf8", "surrogatepass").encode(order, "surrogatepass")
 
 

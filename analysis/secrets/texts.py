@@ -9,12 +9,11 @@ from typing import IO, NamedTuple
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
-from kernelscope.analysis.files.magic import packing
+from kernelscope.analysis.files.magic import UTF16_MARKS, packing
 from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.analysis.secrets.escapes import Unescaped, unescaped
 from kernelscope.tracer.inside import secret_values
 
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BLOCK = 1 << 23
 _ENCODED = 3  # times that a text may be JSON within JSON
 _OVERLAP = secret_values.LONGEST + 1024
@@ -56,7 +55,7 @@ def opened(path: Path, head: bytes) -> IO[bytes]:
     """Open a file, unpacking it while it is read; UTF-16 is turned into UTF-8."""
     if packing(head):
         return packed.opened(path, _MOST_UNPACKED)
-    if not head.startswith(UTF16):
+    if not head.startswith(UTF16_MARKS):
         return path.open("rb")
     if path.stat().st_size > _MOST_BYTES:
         raise EvidenceError(f"{path}: too large for text in UTF-16; turn it into UTF-8")

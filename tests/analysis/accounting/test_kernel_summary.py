@@ -1,10 +1,10 @@
-"""The summary of kernels: all columns of `nsys stats` on every export of the corpus that it can read."""
+"""Statistics of single executions: all columns of `nsys stats` on every export of the corpus that it can read."""
 
+import pandas as pd
 import pytest
 
-from kernelscope.analysis.accounting.kernel_summary import summary
+from kernelscope.analysis.accounting.kernel_summary import executions
 from kernelscope.analysis.recordings.reading import read
-from kernelscope.analysis.trace import Trace, conform
 from tests.analysis.accounting import nsys_stats
 
 
@@ -25,7 +25,10 @@ def test_all_columns_are_those_of_nsys_stats(path, tmp_path):
     expected = of_nsys(path, tmp_path)
     if not expected:
         pytest.skip("nsys reads no kernels from it")
-    table = summary(read(path), ("name", "grid", "block")).set_index(["name", "grid", "block"])
+    kernels = read(path).kernels
+    by = [kernels[name].astype("string") for name in ("name", "grid", "block")]
+    sums = kernels[["count", "duration_ns"]].groupby(by, dropna=False).sum()
+    table = sums.join(executions(by, kernels["count"], kernels["duration_ns"], ("mean", "median", "min", "max", "std")))
     assert set(table.index) == set(expected)
     for name, (count, total, mean, median, least, most, deviation) in expected.items():
         row = table.loc[name]
@@ -35,10 +38,8 @@ def test_all_columns_are_those_of_nsys_stats(path, tmp_path):
         assert (0.0 if count == 1 else row["std_ns"]) == pytest.approx(deviation, abs=0.06)
 
 
-def test_of_totals_only_the_mean_is_known():
-    rows = [{"name": "gemm", "duration_ns": 900, "count": 3}, {"name": "relu", "duration_ns": 50, "count": 1}]
-    kernels = conform("kernels", rows)
-    table = summary(Trace(kernels=kernels)).set_index("name")
-    assert table.loc["gemm", "mean_ns"] == 300
-    assert table.loc["gemm", ["median_ns", "min_ns", "max_ns", "std_ns"]].isna().all()
-    assert table.loc["relu", "median_ns"] == 50
+def test_nothing_of_single_executions_is_known_of_what_stands_for_several():
+    names, counts, durations = pd.Series(["gemm", "relu"]), pd.Series([3, 1]), pd.Series([900, 50])
+    table = executions([names], counts, durations, ("median", "min", "max", "std"))
+    assert table.loc["gemm"].isna().all()
+    assert table.loc["relu", ["median_ns", "min_ns", "max_ns"]].tolist() == [50, 50, 50]

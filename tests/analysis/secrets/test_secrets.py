@@ -17,7 +17,6 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.magic import packing
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.secrets import cells as secret_cells
-from kernelscope.analysis.secrets import escapes
 from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.analysis.secrets import texts as secret_texts
 from kernelscope.analysis.secrets.redaction import redact
@@ -189,73 +188,6 @@ def test_values_are_told_by_name(text, what, value):
 )  # fmt: skip
 def test_what_is_no_secret(text):
     assert found(text) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"name": "\\u0067%s"}', '{"name": "x \\\\u0067%s y"}', '["gh\\x70%s"]', '{"url": "https:\\/\\/u:%s@h\\/x"}',
-        '{"a": "{\\"b\\": \\"{\\\\\\"c\\\\\\": \\\\\\"\\u0067%s\\\\\\"}\\"}"}',
-        '{"a": "\\/\\/ \\u0067%s", "b": "\\"quoted\\" \\\\"}',
-    ],
-)  # fmt: skip
-def test_tokens_with_escaped_letters_are_overwritten_and_json_stays_json(text, tmp_path):
-    token = "gh" + "p_" + drawn(36)
-    rest = token[3:] if "gh\\x70" in text else token if "https" in text else token[1:]
-    source, target = tmp_path / "a.json", tmp_path / "b.json"
-    source.write_text(text % rest)
-    assert len(redact(source, target)) == 1
-    assert rest not in target.read_text()
-    assert len(target.read_text()) == len(source.read_text())
-    if "x70" not in text:  # no escape of JSON's, but of Python's texts
-        before, after = (json.loads(path.read_text()) for path in (source, target))
-        assert before.keys() == after.keys()
-        assert after.get("b") == before.get("b")
-
-
-def test_places_in_texts_without_their_escapes():
-    text = b'"ab\\u0067\\/c\\"\\\\u0068\\u00e9"'
-    plain = escapes.unescaped(text)
-    assert plain.text == b'\nabg/c"\\u0068\x80\n', "JSON within JSON, whose letter is one of the next view"
-    assert [plain.origin(place) for place in range(7)] == [0, 1, 2, 3, 9, 11, 12]
-    assert escapes.unescaped(plain.text).text == b"\nabg/c\nh\x80\n"
-    assert escapes.unescaped(b'{"a": "b"}') is None
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ('{"a": "{\\"username\\": \\"bob\\", \\"key\\": \\"0123456789abcdef0123456789abcde7\\"}"}', "0123456789abcdef"),
-        ('{"a": "{\\\\\\"password\\\\\\": \\\\\\"hunter2!\\\\\\"}", "b": "c"}', "hunter2!"),
-        ('{"a": "x\\r\\ncurl -u bob:hunter2! http://h", "b": "mysql -phunter2!", "c": "d"}', "hunter2!"),
-        ('{"a": "login(password=\\"hunter2!\\")", "b": ["", "other"]}', "hunter2!"),
-    ],
-)
-def test_json_within_json_is_redacted_and_stays_json(text, kept, tmp_path):
-    source, target = tmp_path / "a.json", tmp_path / "b.json"
-    source.write_text(text)
-    assert redact(source, target)
-    assert kept not in target.read_text()
-    before, after = (json.loads(path.read_text()) for path in (source, target))
-    assert before.keys() == after.keys()
-    assert after.get("c") == before.get("c")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'password = input("Password: ")',
-        'getpass("Password: ") if x is None else ""',
-        "input('Password: ') or 'x'",
-        "Password: \"'",
-    ],
-)
-@pytest.mark.parametrize("note", [12345, "Password:", ["", "a b c d e"]])
-def test_a_prompt_in_json_is_no_secret(text, note, tmp_path):
-    source, target = tmp_path / "a.json", tmp_path / "b.json"
-    source.write_text(json.dumps({"name": text, "note": note, "more": [text, "conv2d_gemm", text]}))
-    assert redact(source, target) == []
-    assert target.read_bytes() == source.read_bytes()
 
 
 def test_no_pattern_outgrows_the_memory_of_what_searches():
