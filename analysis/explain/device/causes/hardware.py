@@ -9,7 +9,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.device_account import is_host_timed
 from kernelscope.analysis.device.datasheets import Datasheet, lookup
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import MAIN
 
 REMEDY = "compare on one device to see what the programs themselves differ by"
@@ -39,7 +39,7 @@ def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Data
     named = [side.computes_on if case.on_cpu else side.hardware for side in (case.a, case.b)]
     where = f"{str(named[0])[:1].upper()}{str(named[0])[1:]} in {case.a.name}, {named[1]} in {case.b.name}"
     title = f"other hardware: {kind} kernels take {words.of_rows(case, rows)} ({seen}{f'; {why}' if near else ''})"
-    sentences = [f"{where}.", *words.both(case, rows)]
+    sentences = [f"{where}{_types(case, kind, rows)}.", *words.both(case, rows)]
     same_count = min(counts) > 0.9 * max(counts)
     if not same_count:
         sentences.append(
@@ -68,7 +68,7 @@ def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Da
         ratio = a.bandwidth / b.bandwidth
         rates = f"{_tera(a.bandwidth)} against {_tera(b.bandwidth)} TB/s"
         return ratio, f"memory bandwidth, {rates}, predicts {words.percent(ratio)}"
-    types = [_type(rows, key) for key in ("a", "b")]
+    types = [_type(rows, key) or "f32" for key in SIDES]
     peaks = [sheet.flops(kind_, None) for sheet, kind_ in zip((a, b), types, strict=True)]
     if None in peaks or not all(peaks):
         return None, ""
@@ -77,10 +77,18 @@ def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Da
     return ratio, f"peak, {rates}, predicts {words.percent(ratio)}"
 
 
-def _type(rows: pd.DataFrame, key: str) -> str:
-    """Return the type in which a side spends most time; f32 where none is known."""
+def _type(rows: pd.DataFrame, key: str) -> str | None:
+    """Return the type in which a side spends most time; None where none is known."""
     times = rows.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
-    return str(times.idxmax()) if len(times) and times.max() > 0 else "f32"
+    return str(times.idxmax()) if len(times) and times.max() > 0 else None
+
+
+def _types(case: DeviceCase, kind: str, rows: pd.DataFrame) -> str:
+    """Return the types in which the sides compute, as the end of a sentence; nothing where they are the same or not known."""
+    a, b = (_type(rows, key) for key in SIDES)
+    if kind not in MAIN or not a or not b or a == b:
+        return ""
+    return f"; most of it is computed in {a} in {case.a.name}, in {b} in {case.b.name}"
 
 
 def _tera(value: float | None) -> str:
