@@ -13,8 +13,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from kernelscope.analysis.accounting.amounts import duration
 from kernelscope.analysis.accounting.device_account import ALL
-from kernelscope.analysis.accounting.durations import duration
 from kernelscope.analysis.advise.advice import EARLIER, GRAPHS, IN_LINES
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
 from kernelscope.reports import content, text, units

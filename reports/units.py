@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kernelscope.analysis.accounting.durations import NS_PER as NS_PER
-from kernelscope.analysis.accounting.durations import UNKNOWN as UNKNOWN
-from kernelscope.analysis.accounting.durations import Number as Number
-from kernelscope.analysis.accounting.durations import common_unit as common_unit
-from kernelscope.analysis.accounting.durations import duration as duration
-from kernelscope.analysis.accounting.durations import known as known
-from kernelscope.analysis.accounting.durations import significant
+from kernelscope.analysis.accounting.amounts import NS_PER as NS_PER
+from kernelscope.analysis.accounting.amounts import UNKNOWN as UNKNOWN
+from kernelscope.analysis.accounting.amounts import Number as Number
+from kernelscope.analysis.accounting.amounts import common_unit as common_unit
+from kernelscope.analysis.accounting.amounts import duration as duration
+from kernelscope.analysis.accounting.amounts import known as known
+from kernelscope.analysis.accounting.amounts import significant
+from kernelscope.analysis.accounting.amounts import size as size
 
 TIMES = "\u00d7"  # the multiplication sign
 
@@ -90,16 +91,6 @@ def percent(value: Number | None, decimals: int = 1) -> str:
 def overhead(value: Number | None) -> str:
     """Return a relative difference with its sign: +3.1%."""
     return f"{value * 100:+.1f}%" if known(value) else UNKNOWN
-
-
-def size(count: Number | None) -> str:
-    """Return bytes: 312 MB."""
-    if not known(count):
-        return UNKNOWN
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(count) >= scale:
-            return f"{significant(count / scale)} {unit}"
-    return f"{count:.0f} B"
 
 
 def count(value: Number | None) -> str:

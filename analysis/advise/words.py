@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting.durations import duration as duration
+from kernelscope.analysis.accounting.amounts import duration as duration
+from kernelscope.analysis.accounting.amounts import size as size
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.explain.device.words import count as count
 from kernelscope.analysis.explain.device.words import kernel as kernel

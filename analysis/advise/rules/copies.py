@@ -97,7 +97,7 @@ def _rate(rows: pd.DataFrame) -> list[str]:
     moved = float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
     if not moved:
         return []
-    return [f"They move {moved / 1e6:,.1f} MB at {moved / float(rows['duration_ns'].sum()):.1f} GB/s."]
+    return [f"They move {words.size(moved)} at {moved / float(rows['duration_ns'].sum()):.1f} GB/s."]
 
 
 def _listed(rows: pd.DataFrame) -> str:

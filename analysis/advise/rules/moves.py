@@ -34,7 +34,7 @@ def within(subject: Subject) -> list[Advice]:
         return []
     ns = words.time_of(rows)
     count, moved = float(rows["count"].sum()), float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
-    size = f", {moved / 1e6:,.1f} MB in all" if moved else ""
+    size = f", {words.size(moved)} in all" if moved else ""
     beside = " beside no kernel" if subject.timeline else ""
     made, compiled = _makers(subject)
     return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from kernelscope.analysis.accounting.amounts import size
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 from kernelscope.analysis.trace import MAIN
@@ -81,8 +82,8 @@ def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> 
 def _moved(cells: pd.DataFrame) -> str:
     """Return in words how many bytes elementwise kernels read and write at the least; empty where shapes are unknown."""
     sizes = [_bytes(problem, dtype) for problem, dtype in zip(cells["problem"], cells["dtype"], strict=True)]
-    known = [size * count for size, count in zip(sizes, cells["count"], strict=True) if size is not None]
-    return f", at least {sum(known) / 1e6:.1f} MB" if known and None not in sizes else ""
+    known = [one * count for one, count in zip(sizes, cells["count"], strict=True) if one is not None]
+    return f", at least {size(sum(known))}" if known and None not in sizes else ""
 
 
 def _bytes(problem: object, dtype: object) -> int | None:

@@ -9,7 +9,7 @@ from typing import cast
 
 import pandas as pd
 
-from kernelscope.analysis.accounting.durations import duration as duration
+from kernelscope.analysis.accounting.amounts import duration as duration
 from kernelscope.analysis.explain.causes.groups import MOVES as MOVES
 from kernelscope.analysis.explain.causes.groups import ONCE as ONCE
 from kernelscope.analysis.explain.causes.groups import RowGroup as RowGroup

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.accounting import levels
-from kernelscope.analysis.accounting.durations import duration as duration
+from kernelscope.analysis.accounting.amounts import duration as duration
 from kernelscope.analysis.accounting.statistics import interval
 from kernelscope.analysis.explain import noise
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Case, Side

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelscope.analysis.accounting.amounts import size
 from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
@@ -42,12 +43,12 @@ def copies(case: Case) -> list[Suspicion]:
     a, b = _copied(case.a), _copied(case.b)
     sentences = [
         f"Copies per step: {evidence.pair(case, (a['copies'], b['copies']))}; "
-        f"they move {evidence.pair(case, (a['bytes'] / 1e6, b['bytes'] / 1e6), ' MB')}.",
+        f"they move {size(a['bytes'])} for {case.a.name}, {size(b['bytes'])} for {case.b.name}.",
         f"The step waits for them: {evidence.both_times(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
     ]
     mine = a if slow is case.a else b
     if mine["pageable"] > 0:
-        sentences.append(f"{mine['pageable'] / 1e6:.3g} MB of a step in {slow.name} come from or go to pageable memory.")
+        sentences.append(f"{size(mine['pageable'])} of a step in {slow.name} come from or go to pageable memory.")
     return [
         Suspicion(
             CAUSE,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
+from kernelscope.analysis.accounting.amounts import size
 from kernelscope.analysis.accounting.device_account import COPY, is_host_timed
 from kernelscope.analysis.explain.device import compiled, words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
@@ -206,12 +207,12 @@ def _moved(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
     """Return a sentence on how many bytes are copied, where that is known."""
     if not rows["a_bytes"].sum() and not rows["b_bytes"].sum():
         return []
-    return [f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}."]
+    return [f"They move {_bytes(rows, 'a')} in {case.a.name}, {_bytes(rows, 'b')} in {case.b.name}."]
 
 
-def _megabytes(rows: pd.DataFrame, key: str) -> str:
+def _bytes(rows: pd.DataFrame, key: str) -> str:
     moved = float(rows[f"{key}_bytes"].sum())
-    return f"{moved / 1e9:.3g} GB" if moved >= 1e9 else f"{moved / 1e6:.3g} MB" if moved else "an unknown number of bytes"
+    return size(moved) if moved else "an unknown number of bytes"
 
 
 RULES = (between_host_and_device, on_the_device)

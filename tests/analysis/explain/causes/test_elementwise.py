@@ -21,8 +21,8 @@ def test_a_chain_of_kernels_in_place_of_one_owns_the_layer(by_hand, suspected, s
     assert found.title == "B computes tanh1 by 10 elementwise kernels, A by 1"
     assert found.claims == {"r1": -300, "r2": 1400, "r3": 100}
     # 64 x 100 values of 4 bytes: 6 x (2 read, 1 written) and 4 x (1 read, 1 written), against 1 read and 1 written
-    assert "6 x aten::mul and 4 x aten::exp, at least 0.7 MB" in found.evidence[0]
-    assert "1 x aten::tanh, at least 0.1 MB" in found.evidence[1]
+    assert "6 x aten::mul and 4 x aten::exp, at least 666 kB" in found.evidence[0]
+    assert "1 x aten::tanh, at least 51.2 kB" in found.evidence[1]
     (mirrored,) = suspected(elementwise, swapped(by_hand))
     assert mirrored.title == found.title
     assert mirrored.claims == {row: -ns for row, ns in found.claims.items()}

@@ -1,4 +1,4 @@
-"""Times as people read them, in the unit that suits each: what is unknown is shown as such, and never as 0."""
+"""Times and bytes as people read them, in the unit that suits each: what is unknown is shown as such, and never as 0."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ def duration(ns: Number | None) -> str:
     if larger and abs(ns) >= 0.9995 * NS_PER[larger]:  # which would read 1,000 of the smaller one
         unit = larger
     return f"{significant(ns / NS_PER[unit])} {unit}"
+
+
+def size(count: Number | None) -> str:
+    """Return bytes: 312 MB."""
+    if not known(count):
+        return UNKNOWN
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= scale:
+            return f"{significant(count / scale)} {unit}"
+    return f"{count:.0f} B"
 
 
 def significant(value: float) -> str:
