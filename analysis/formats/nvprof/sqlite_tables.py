@@ -33,12 +33,12 @@ class NvprofDatabase(Database):
         """Return columns of a table; rows in which one of them has another type are left out and counted in `unreadable`.
 
         columns: their types, "int" (int64), "text" or "blob", or "int?" (Int64) where the table need not have the column: it is
-        null then. A table that is absent, or has not all of the others, gives no rows.
+        null then. A table that is absent gives no rows, nor does one that has not all of the others, which are left out, too.
         """
         present = self.columns(table)
         wanted = {name: kind for name, kind in columns.items() if name in present or kind != "int?"}
         whole = bool(wanted) and present.issuperset(wanted)
-        parts = list(self.scan(table, list(wanted), lambda rows: _typed(rows, wanted))) if whole else []
+        parts = list(self.scan(table, list(wanted), lambda rows: _typed(rows, wanted) if whole else ([], rows.size)))
         left_out = sum(count for _, count in parts)
         if left_out:
             self.unreadable[table] = left_out

@@ -1,10 +1,14 @@
 """The fuzzer itself, for as long as tests may take: `make fuzz` runs it for longer."""
 
+import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from kernelscope.analysis.recordings.reading import read
 
 RUN = [sys.executable, str(Path(__file__).with_name("run.py"))]
 
@@ -23,6 +27,35 @@ def test_some_damaged_captures(tmp_path):
 @pytest.mark.long
 def test_some_seconds_of_damaged_captures():
     run("--seconds", "6", "--seed", "2", timeout=400)
+
+
+def test_a_silent_loss_is_seen(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    counts = importlib.import_module("counts")
+    path = tmp_path / "a.json"
+    kernel = {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "gemm",
+        "pid": 0,
+        "tid": 7,
+        "ts": 1,
+        "dur": 2,
+        "args": {"device": 0, "stream": 7},
+    }
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [kernel, {**kernel, "ts": 9}]}))
+    trace = read(path)
+    counts.check(path, "kineto", trace)
+    path.write_text(
+        json.dumps(
+            {"schemaVersion": 1, "deviceProperties": [], "traceEvents": [kernel, {**kernel, "ts": 9}, {**kernel, "ts": 19}]}
+        )
+    )
+    with pytest.raises(AssertionError, match="2 of 3 kernels are read, and 0 things are told"):
+        counts.check(path, "kineto", trace)
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [kernel]}))
+    with pytest.raises(AssertionError, match="2 kernels are read, 1 are there"):
+        counts.check(path, "kineto", trace)
 
 
 @pytest.mark.long

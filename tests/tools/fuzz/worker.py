@@ -21,6 +21,7 @@ from random import Random
 from types import FrameType
 from typing import Any
 
+import counts
 import mutations
 import seeds
 
@@ -79,7 +80,9 @@ def check(path: Path, reader: str | None, known: dict[str, Format]) -> str:
         for form in known.values():
             form.matches(head)
         if reader is not None:
-            captures.finish(known[reader].read(path))
+            trace = known[reader].read(path)
+            captures.finish(trace)
+            counts.check(path, reader, trace)
         secrets.find(path)
         return "read"
     except EvidenceError as error:

@@ -392,6 +392,12 @@ def test_values_of_another_type_are_counted(tmp_path):
     assert trace.diagnostics["unreadable_rows:CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL"] == 3
 
 
+def test_rows_of_a_table_that_lacks_a_column_are_counted(tmp_path):
+    trace = read(written(tmp_path, CONCURRENT_KERNEL=(WORK, [(100, 101, 0, 1, 7, 1), (102, 103, 0, 1, 7, 1)])))
+    assert trace.kernels.empty
+    assert trace.diagnostics == {"unreadable_rows:CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL": 2}
+
+
 def test_absurd_numbers_do_no_harm(tmp_path):
     most, least = 2**63 - 1, -(2**63)
     path = written(
