@@ -116,7 +116,8 @@ def confirmed(
     if not found:
         raise InputError(f"{recorded}: nothing can be tried on a program of {framework} that answers what was found")
     try:
-        said = _tried(arguments, program, findings, found)
+        with trials.alone(folder, _waiting):
+            said = _tried(arguments, program, findings, found)
     except KeyboardInterrupt:
         print(f"kernelscope: trials so far: {folder}; the same command goes on with them", file=sys.stderr)
         raise
@@ -125,6 +126,10 @@ def confirmed(
     verdicts.keep(kept.lines(said, source))
     print(f"kernelscope: trials: {folder / trials.TRIALS}", file=sys.stderr)
     return said
+
+
+def _waiting() -> None:
+    print("kernelscope: another process tries this program, or what one left behind still runs: waiting for it", file=sys.stderr)
 
 
 def _tried(

@@ -16,6 +16,7 @@ from kernelscope.cli import sharing, warn
 from kernelscope.cli.output import refuse_source
 from kernelscope.reports.export import chrome, csv_files, parquet, perfetto, sources
 from kernelscope.reports.export.events import events, origins
+from kernelscope.reports.export.sheets import Sheet
 from kernelscope.reports.export.sources import Handling, Source
 from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.outside.errors import InputError, UsageError
@@ -147,11 +148,11 @@ def _chrome(source: Source) -> Write:
 
 
 def _csv(source: Source) -> Write:
-    return _silent(csv_files.write, source.sheets())
+    return _tables(csv_files.write, source.sheets())
 
 
 def _parquet(source: Source) -> Write:
-    return _silent(parquet.write, source.sheets())
+    return _tables(parquet.write, source.sheets())
 
 
 def _xlsx(source: Source) -> Write:
@@ -169,15 +170,22 @@ def _xlsx(source: Source) -> Write:
 
 
 def _markdown(source: Source) -> Write:
-    return _silent(lambda text, target: target.write_text(text, encoding="utf8"), source.markdown())
+    content = source.markdown()
+
+    def write(target: Path) -> list[str]:
+        target.write_text(content, encoding="utf8")
+        return []
+
+    return write
 
 
-def _silent(write: Callable[[Any, Path], object], content: Any) -> Write:
-    """Return what writes the content and has nothing to say."""
+def _tables(write: Callable[[Sequence[Sheet], Path], list[Path]], sheets: Sequence[Sheet]) -> Write:
+    """Return what writes a file a table, and says which tables of the folder are not of these."""
 
     def written(target: Path) -> list[str]:
-        write(content, target)
-        return []
+        files = write(sheets, target)
+        others = sorted(path.name for path in target.glob(f"*{files[0].suffix}") if path not in files)
+        return [f"not of this export, and still in {target}: {', '.join(others)}"] if others else []
 
     return written
 

@@ -95,9 +95,8 @@ class _Parser(argparse.ArgumentParser):
         """Say that these words are none of the command's, and exit; what follows an unknown option may be its value or not."""
         words = [word for word in words if word.startswith("-")] or words
         first = words[0].partition("=")[0]
-        self.error(
-            f"unrecognized arguments: {' '.join(words)}{_ELSEWHERE.get(first) or meant(first, self._option_string_actions)}"
-        )
+        instead = _ELSEWHERE.get(first) or meant(first, self._option_string_actions)
+        self.error(f"unrecognized arguments: {printable(' '.join(words), None)}{instead}")
 
 
 class _Top(_Parser):
@@ -171,7 +170,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         status = _exit_status(error)
         if not status:
             raise
-        told = archives.named(_said(error, getattr(parsed, "output", None)))
+        told = archives.named(_said(error, getattr(parsed, "output", None) or getattr(parsed, "path", None)))
         with contextlib.suppress(OSError):  # where it is stderr that cannot be written, the exit status says it
             print(f"kernelscope: error: {printable(told, None)}", file=sys.stderr)
         if isinstance(error, OSError):
@@ -179,13 +178,13 @@ def _run(arguments: Sequence[str] | None) -> int:
         return status
 
 
-def _said(error: Exception, output: str | None) -> str:
-    """Return an error in words; one of the system with the place and what to do. output: where the command writes to."""
+def _said(error: Exception, place: object) -> str:
+    """Return an error in words; one of the system with the place and what to do. place: what the command writes to, or reads."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = _REMEDIES.get(error.errno) or error.strerror or os.strerror(error.errno)
-    place = error.filename or (output if error.errno in (*_REMEDIES, errno.EIO) else None)
-    return f"{place}: {reason}" if place else reason
+    known = error.filename or (place if error.errno in (*_REMEDIES, errno.EIO) else None)
+    return f"{known}: {reason}" if known else reason
 
 
 def _exit_status(error: Exception) -> int:

@@ -15,6 +15,7 @@ from kernelscope.analysis.recordings import reading
 from kernelscope.analysis.trace import Trace
 from kernelscope.cli import output, steps_options, warn
 from kernelscope.cli.output import FORMATS
+from kernelscope.reports.text import printable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
         told = {} if arguments.format == "markdown" else how  # programs have no sentence above the table
         output.write_rows([{**row, **told} for row in rows], arguments.format, "steps")
         return 0
-    print(f"{Path(arguments.path).name}: {_summary(rows)}: {found[0].sentence()}")
+    print(printable(f"{Path(arguments.path).name}: {_summary(rows)}: {found[0].sentence()}", None))
     for other in _others(trace, [*found, *steps.beside_marked(trace, request)]):
-        print(f"  or: {other}")
+        print(printable(f"  or: {other}"))
     output.write_rows(rows, "table", "steps")
     if any(row["start_ms"] < 0 for row in rows):
         print("start: from the device's first work on, as --window counts; before it the host had begun the step")

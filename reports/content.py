@@ -253,7 +253,9 @@ def label(row: Row, table: str) -> str:
     """Return how a row of `layers` or `kinds` is called: layer with phase, or kind."""
     if table == "kinds":
         return str(row["kind"])
-    name, phase = str(row["layer"]), str(row["phase"])
+    name, phase = str(row["layer"]), row["phase"]
+    if phase is None:
+        return name
     return name if name.startswith("(") and (phase == "other" or phase == name.strip("()")) else f"{name} {phase}"
 
 

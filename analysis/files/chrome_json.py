@@ -47,6 +47,8 @@ _STRING_OR_WORD = re.compile(
     rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[\s:,\[])(?:-?(?:nan|inf|infinity)|N/A)(?=[\s,\]}])', re.IGNORECASE | re.DOTALL
 )
 _ESCAPE = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+# A backslash that stands for itself, a pair, or half of one, which Python's json writes and reads and no other library takes
+_SURROGATES = re.compile(rb"(\\\\|\\u[dD][89aAbB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _LOST_QUOTE = re.compile(rb', tid": (?=\d+, "pid": )')  # of autograd's flows to CUDA, PyTorch 1.4 and 1.5
 
@@ -274,8 +276,9 @@ def _commas(buffer: bytearray) -> Iterator[int]:
 def mend(text: bytes) -> bytes:
     """Return the text as JSON where it fails to be in ways that profilers are known for.
 
-    Bare nan, inf and N/A become null; a backslash that begins no escape is doubled; control characters inside strings and bytes
-    that are no UTF-8 are replaced; a quote that PyTorch forgot before tid is put there. Other text is returned unchanged.
+    Bare nan, inf and N/A become null; a backslash that begins no escape is doubled; control characters inside strings, halves of
+    surrogate pairs and bytes that are no UTF-8 are replaced; a quote that PyTorch forgot before tid is put there. Other text is
+    returned unchanged.
     """
     try:
         text.decode("utf8")
@@ -290,6 +293,7 @@ def _mended(match: re.Match[bytes]) -> bytes:
         return b"null"
     if b"\\" in result:
         result = _ESCAPE.sub(lambda escape: escape[0] if escape[1] else rb"\\", result)
+        result = _SURROGATES.sub(lambda escape: escape[1] or rb"\ufffd", result)
     return _CONTROL.sub(b" ", result)
 
 

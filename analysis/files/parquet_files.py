@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 
 
 def opened(path: Path | str) -> Any:
-    """Return a file that is open to be read, for pyarrow. Raises OSError where it cannot be opened."""
+    """Return a file that is open to be read, for pyarrow. Raises OSError where it cannot be opened, or is a pipe or a device."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError("no plain file")
     encoded: Any = os.fsencode(path)  # which its types do not tell of
     return pa.OSFile(encoded, "rb")
 

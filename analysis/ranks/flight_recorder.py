@@ -59,6 +59,8 @@ class Dump:
 
 def is_dump(path: Path) -> bool:
     """Return whether a file looks like a dump: by its first byte, or as JSON by its keys."""
+    if not path.is_file():
+        return False  # nor is it read: a pipe never ends
     try:
         with path.open("rb") as file:
             first = file.read(4096)

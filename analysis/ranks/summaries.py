@@ -21,6 +21,7 @@ from pyarrow import parquet
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text, parquet_files
+from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
@@ -36,6 +37,7 @@ def summarise(path: str, folder: str) -> dict[str, Any]:
     capture, target = Path(path), Path(folder)
     outcome: dict[str, Any] = {"path": path, "digest": path, "headers": [], "reason": ""}
     try:
+        read_head(capture)  # refuses pipes, which never end
         outcome["digest"] = digest = _digest(capture)
         index = target / f"{digest}.json"
         sizes = _sizes(index)

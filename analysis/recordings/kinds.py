@@ -63,8 +63,8 @@ def _refuse_foreign(folder: Path, sides: bool) -> None:
 
 
 def captures_in(folder: Path) -> list[Path]:
-    """Return the runs and imports that lie in a folder, or if there are none its files; a file holds nothing."""
+    """Return the runs and imports that lie in a folder, or if there are none all but its folders; a file holds nothing."""
     if not folder.is_dir():
         return []
     recorded = [one for one in folder.iterdir() if one.is_dir() and kind_of(one) in (Kind.RUN, Kind.IMPORT)]
-    return sorted(recorded or [one for one in folder.iterdir() if one.is_file()])
+    return sorted(recorded or [one for one in folder.iterdir() if not one.is_dir()])

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import kernelscope as ks
@@ -66,9 +68,10 @@ def test_a_pipe_in_place_of_a_table_is_refused(tmp_path):
     folder = tmp_path / "report_pqtdir"
     folder.mkdir()
     os.mkfifo(folder / "CUPTI_ACTIVITY_KIND_KERNEL.parquet")
-    (folder / "StringIds.parquet").write_bytes(b"PAR1")
+    pq.write_table(pa.table({"id": [1], "value": ["gemm"]}), folder / "StringIds.parquet")
     done = said("breakdown", folder, timeout=20)
     assert done.returncode == 3
+    assert done.stderr.endswith("KERNEL.parquet: damaged (no plain file); copy or export the folder again\n")
     assert done.stderr.count("\n") == 1
 
 

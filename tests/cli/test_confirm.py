@@ -230,6 +230,23 @@ def test_where_it_ran_is_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"it ran in {gone}, which is no more" in capsys.readouterr().err
 
 
+def test_nothing_is_tried_beside_what_a_killed_command_left_behind(tmp_path: Path) -> None:
+    killed = """
+import os, subprocess, sys
+from pathlib import Path
+from kernelscope.tracer.outside import trials
+with trials.alone(Path(sys.argv[1]), lambda: None):
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], close_fds=False, stdout=subprocess.DEVNULL)
+    os._exit(9)
+"""
+    assert subprocess.run([sys.executable, "-c", killed, str(tmp_path)], check=False).returncode == 9
+    waited = []
+    with trials.alone(tmp_path, lambda: waited.append(time.monotonic())):
+        assert len(waited) == 1, "the program still runs, and is waited for"
+    with trials.alone(tmp_path, lambda: waited.append(time.monotonic())):
+        assert len(waited) == 1
+
+
 def test_trials_of_other_options_stay(tmp_path: Path) -> None:
     """What was tried is still there when something else was tried meanwhile."""
     several = [Trial("unchanged"), Trial("nothing", (), {"A": "1"})]

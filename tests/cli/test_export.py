@@ -43,6 +43,21 @@ def test_a_capture_in_every_format(form, tmp_path, capsys):
     assert export(KINETO, form, target, "--force") == 0
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_tables_that_another_export_left_are_named(form, tmp_path, capsys):
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / f"by_pass.{form}").write_text("of another")
+    (target / "notes.txt").write_text("mine")
+    assert export(KINETO, form, target, "--force") == 0
+    assert f"not of this export, and still in {target}: by_pass.{form}\n" in capsys.readouterr().err
+
+
+def test_rows_of_no_phase_are_called_by_their_layer_alone(tmp_path):
+    assert export(KINETO, "markdown", tmp_path / "a.md") == 0
+    assert "None" not in (tmp_path / "a.md").read_text()
+
+
 def test_a_comparisons_tables_need_no_run_folders(folder, tmp_path):
     result = json.loads(COMPARED.read_text())
     assert export(folder, "xlsx", tmp_path / "a.xlsx") == 0

@@ -30,6 +30,16 @@ def test_where_nothing_was_recorded_nothing_is_left(said, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
+def test_where_a_command_is_refused_nothing_is_left(said, tmp_path):
+    (tmp_path / "kept").mkdir()
+    for place in ((), ("-o", "kept/a/b")):
+        command = [sys.executable, "-m", "kernelscope.cli.main", "profile", *place, "--", "./no-such-command"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode, "no such command" in done.stderr) == (2, True)
+        assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+        assert list((tmp_path / "kept").iterdir()) == []
+
+
 def test_options_behind_a_script_that_does_not_know_them_are_said(said):
     assert "-o, --force behind script.py is the script's own" in said("import sys", "-o", "x", "--force")[1]
     assert "behind script.py" not in said("import sys\nassert '-o' in sys.argv", "-o", "x")[1]

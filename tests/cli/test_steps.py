@@ -53,6 +53,14 @@ def rows(capsys, *arguments):
     return content["rows"]
 
 
+def test_names_cannot_steer_the_terminal(tmp_path, capsys):
+    path = capture(tmp_path / "a.json", kernels=("\x1b]0;title\x07", "gemm_a", "gemm_b"))
+    status, out, err = steps(capsys, path)
+    assert status == 0, err
+    assert "each begins with \\x1b]0;title\\x07" in out
+    assert "\x1b" not in out + err
+
+
 def test_steps_that_the_profiler_marks(tmp_path, capsys):
     found = rows(capsys, capture(tmp_path / "a.json"))
     assert [row["step"] for row in found] == list(range(STEPS))

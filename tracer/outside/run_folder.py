@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -67,7 +68,7 @@ def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
     It lies beside the folder until then, .NAME.earlier, and stays there where the block fails or says that it recorded nothing,
     or is killed. Until the block ends the folder is locked: another command that would write into it is refused.
     """
-    earlier = folder.with_name(f".{folder.name}.earlier")
+    earlier, made = folder.with_name(f".{folder.name}.earlier"), [path for path in (folder, *folder.parents) if not path.exists()]
     prepare_output(folder, force, keep=True)
     with ExitStack() as held:
         _claim(folder, held)
@@ -88,6 +89,15 @@ def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
                 shutil.rmtree(earlier, ignore_errors=True)
             elif earlier.exists():
                 print(f"kernelscope: the earlier results are kept: {earlier}", file=sys.stderr)
+            elif made:
+                _remove_empty(made)
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove folders, the innermost first, as far as there is nothing in them."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def _claim(folder: Path, held: ExitStack) -> None:

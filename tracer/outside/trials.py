@@ -11,11 +11,13 @@ another time is no measure for it, and stays.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +26,12 @@ from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.run_record import LOG_FILE, RUN_FILE
-from kernelscope.tracer.outside import environments, machine_cache, profile, turns, variants
+from kernelscope.tracer.outside import environments, locks, machine_cache, profile, turns, variants
 from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.variants import Variant
 
-TRIALS, KEPT, SET = "trials", "kept", "trials.json"
+TRIALS, KEPT, SET, LOCK = "trials", "kept", "trials.json", ".lock"
 _INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit statuses of a program that was told to end
 
 
@@ -40,6 +42,18 @@ class Trial:
     name: str
     changes: Sequence[str] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def alone(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Keep others from trying in this folder meanwhile; `waiting` is called once where somebody does.
+
+    Programs that are tried inherit the lock: nothing is measured beside one that a killed command left behind.
+    """
+    (folder / TRIALS).mkdir(parents=True, exist_ok=True)
+    with locks.exclusive(folder / TRIALS / LOCK, waiting) as lock:
+        os.set_inheritable(lock, True)
+        yield
 
 
 def rounds(

@@ -130,6 +130,17 @@ def test_mending_leaves_json_alone():
     assert mend(text) == text
 
 
+def test_halves_of_surrogate_pairs_are_replaced():
+    """Python's json writes and reads them; a backslash before them that stands for itself makes them text."""
+    names = ["\ud800x", "a\udfff", "\U0001f600", "\\ud800", "\\\ud800"]
+    mended = [json.loads(mend(json.dumps(name).encode())) for name in names]
+    assert mended == ["\ufffdx", "a\ufffd", "\U0001f600", "\\ud800", "\\\ufffd"]
+    events = [{"name": name, "ph": "X", "ts": 1, "dur": 1} for name in names]
+    whole = EventList("a.json", lambda text: msgspec.json.decode(text), content=json.dumps({"traceEvents": events}).encode())
+    assert [event["name"] for piece in whole for event in piece] == mended
+    assert whole.repaired == 1
+
+
 def test_the_quote_that_autograd_forgot_is_put_back():
     flow = b'[{"ts": 1.5, "tid": 1}, {"name": "add", "ph": "f", "ts": 2.5, tid": 0, "pid": "CUDA functions"}]'
     assert json.loads(mend(flow))[1] == {"name": "add", "ph": "f", "ts": 2.5, "tid": 0, "pid": "CUDA functions"}

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.ranks.job import job
 from kernelscope.analysis.ranks.parts import JOB_PARTS, TRANSFER, WAITING
+from kernelscope.cli.main import main
 from kernelscope.reports import ranks as report
 from tests.places import ROOT, corpus
 
@@ -134,6 +136,17 @@ def test_what_is_there_twice_counts_once(tmp_path):
     assert any("the same file as" in note for note in result["notes"])
     assert any("rank 0 is" in note for note in result["notes"])
     assert any("6 of 8 ranks are missing" in note for note in result["notes"])
+
+
+def test_what_is_no_file_is_left_out_and_told(tmp_path, capsys):
+    for path in sorted((ROOT / "tests/data/ranks").glob("*"))[:2]:
+        (tmp_path / path.name).symlink_to(path)
+    os.mkfifo(tmp_path / "rank7.json")
+    (tmp_path / "rank8.json").symlink_to(tmp_path / "nowhere")
+    assert main(["ranks", str(tmp_path), "--format", "json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert f"left out: {tmp_path}/rank7.json: neither a file nor a folder; name a capture" in notes
+    assert f"left out: {tmp_path}/rank8.json: No such file or directory" in notes
 
 
 def test_one_rank_is_no_job(tmp_path):
