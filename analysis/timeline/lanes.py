@@ -281,29 +281,57 @@ _Exact = tuple[int, int] | None  # the time in which nothing is put together
 
 def _least_ns(lanes: list[_Lane], wall: int, most: int, exact: _Exact) -> tuple[int, _Exact]:
     """Return the duration (ns) below which events must be put together so that no more than `most` are left, and where not."""
+    rows, number = [], 0
+    for lane in lanes:  # no two lanes have a row in common
+        rows.append(lane.row + number)
+        number += int(lane.row.max(initial=-1)) + 1
+    events = _in_rows(
+        np.concatenate([np.zeros(0, dtype=np.int64), *rows]),
+        np.concatenate([np.zeros(0, dtype=np.int64), *(lane.start for lane in lanes)]),
+        np.concatenate([np.zeros(0, dtype=np.int64), *(lane.duration for lane in lanes)]),
+    )
     merged_ns = 0
-    while sum(int(_groups(lane, merged_ns, exact).max(initial=-1)) + 1 for lane in lanes) > most and merged_ns < wall:
+    while len(events.row) - int(_followed(events, merged_ns, exact).sum()) > most and merged_ns < wall:
         merged_ns = max(2 * merged_ns, 64)
     if exact is not None and merged_ns >= wall:  # there are too many in this time alone
         return _least_ns(lanes, wall, most, None)
     return merged_ns, exact
 
 
-def _groups(lane: _Lane, merged_ns: int, exact: _Exact) -> Int:
-    """Return the number of each event's group: of its own, or that of short ones which follow each other in its row.
+class _Events(NamedTuple):
+    """Events in the order in which they stand in their rows, and their places before."""
+
+    row: Int
+    start: Int
+    duration: Int
+    order: Int
+
+
+def _in_rows(row: Int, start: Int, duration: Int) -> _Events:
+    order = np.lexsort((start, row))
+    return _Events(row[order], start[order], duration[order], order)
+
+
+def _followed(events: _Events, merged_ns: int, exact: _Exact) -> npt.NDArray[np.bool_]:
+    """Return of each event but the last whether it is one with the next.
 
     Events shorter than `merged_ns` are one where they follow each other and start in the same interval of this length, outside
     of the time that stays exact.
     """
-    order = np.lexsort((lane.start, lane.row))
-    row, start = lane.row[order], lane.start[order]
-    if merged_ns:
-        short = lane.duration[order] < merged_ns
-        if exact is not None:
-            short &= (start < exact[0]) | (start >= exact[1])
-        same = (row[1:] == row[:-1]) & (start[1:] // merged_ns == start[:-1] // merged_ns) & short[1:] & short[:-1]
-    else:
-        same = np.zeros(max(len(row) - 1, 0), dtype=bool)
+    row, start = events.row, events.start
+    if not merged_ns:
+        return np.zeros(max(len(row) - 1, 0), dtype=bool)
+    short = events.duration < merged_ns
+    if exact is not None:
+        short &= (start < exact[0]) | (start >= exact[1])
+    same: npt.NDArray[np.bool_] = (row[1:] == row[:-1]) & (start[1:] // merged_ns == start[:-1] // merged_ns)
+    return same & short[1:] & short[:-1]
+
+
+def _groups(lane: _Lane, merged_ns: int, exact: _Exact) -> Int:
+    """Return the number of each event's group: of its own, or that of events that are put together (see `_followed`)."""
+    events = _in_rows(lane.row, lane.start, lane.duration)
+    row, order, same = events.row, events.order, _followed(events, merged_ns, exact)
     group = np.empty(len(row), dtype=np.int64)
     group[order] = np.cumsum(np.append(np.ones(min(len(row), 1), dtype=np.int64), ~same)) - 1
     return group
