@@ -2,7 +2,7 @@
 
 from typing import Any, Callable
 
-from kernelscope.tracer.inside.changes.calls import one_node
+from kernelscope.tracer.inside.changes.calls import one_node, silent
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -26,4 +26,4 @@ def untraced(cntk: Any, patches: Patches, seen: Seen) -> None:
         patches.wrap(cntk.debugging, name, kept(name, off))
 
 
-CHANGES = {"one node": one_node, "untraced": untraced}
+CHANGES = {"one node": one_node, "silent": silent, "untraced": untraced}

@@ -3,7 +3,7 @@
 import functools
 from typing import Any, Callable, Dict, List, Sequence
 
-from kernelscope.tracer.inside.changes.calls import VALUES, one_node
+from kernelscope.tracer.inside.changes.calls import VALUES, one_node, silent
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -185,6 +185,7 @@ CHANGES = {
     "compiled": compiled,
     "compiled gradients": compiled_gradients,
     "donated": donated,
+    "silent": silent,
     "single precision": single_precision,
     "values": values,
 }

@@ -6,6 +6,7 @@ from kernelscope.tracer.inside.changes.calls import VALUES
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
+_OURS = "kernelscope"  # an attribute of callbacks that we add
 _BEFORE_CALLBACKS = 5  # arguments of `fit`: x, y, batch_size, epochs, verbose
 
 
@@ -50,11 +51,30 @@ def single_precision(keras: Any, patches: Patches, seen: Seen) -> None:
             patches.wrap(owner, name, make)
 
 
+def silent(keras: Any, patches: Patches, seen: Seen) -> None:
+    """Let `fit` print nothing and call no callbacks but ours."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def fit(self: Any, *arguments: Any, **named: Any) -> Any:
+            if len(arguments) <= _BEFORE_CALLBACKS - 1:
+                others = named.get("callbacks") or []
+                named["callbacks"] = [one for one in others if hasattr(one, _OURS)] if isinstance(others, (list, tuple)) else None
+                named["verbose"] = 0
+                seen("fit")
+            return original(self, *arguments, **named)
+
+        return fit
+
+    patches.wrap(keras.Model, "fit", make)
+
+
 def values(keras: Any, patches: Patches, seen: Seen) -> None:
     """Note the first losses of `fit`, as it tells them to callbacks: means since the epoch began."""
     noted: List[int] = []
 
     class Losses(keras.callbacks.Callback):  # type: ignore[misc]
+        kernelscope = True
+
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
             if len(noted) < VALUES and logs and "loss" in logs:
                 noted.append(1)
@@ -72,4 +92,10 @@ def values(keras: Any, patches: Patches, seen: Seen) -> None:
     patches.wrap(keras.Model, "fit", make)
 
 
-CHANGES = {"graphs": graphs, "compiled": compiled, "single precision": single_precision, "values": values}
+CHANGES = {
+    "graphs": graphs,
+    "compiled": compiled,
+    "silent": silent,
+    "single precision": single_precision,
+    "values": values,
+}

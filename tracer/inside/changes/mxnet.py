@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost, one_node
+from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost, one_node, silent
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -38,4 +38,4 @@ def values(mxnet: Any, patches: Patches, seen: Seen) -> None:
     patches.wrap(mxnet.nd.NDArray, "backward", make)
 
 
-CHANGES = {"one node": one_node, "hybridized": hybridized, "values": values}
+CHANGES = {"one node": one_node, "hybridized": hybridized, "silent": silent, "values": values}

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost, one_node
+from kernelscope.tracer.inside.changes.calls import VALUES, around_outermost, one_node, silent
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 Seen = Callable[[str], None]
@@ -113,5 +113,6 @@ CHANGES = {
     "cached input": cached_input,
     "parallel input": parallel_input,
     "one batch": one_batch,
+    "silent": silent,
     "values": values,
 }
