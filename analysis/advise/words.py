@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -91,26 +91,34 @@ def lines(
     """Return a sentence on the program's statements that take so long per step, where a lines pass timed them.
 
     most_ns: statements that take longer also run what is meant elsewhere. hits: how often a step executes them at least. names:
-    what their text must match; functions: or the function that they are in, which then come first. Where there was no such pass
-    but the host's lines are on the timeline: see `_meanwhile`. So it is on a device: a line that launches takes long while the
-    device computes, too.
+    what their text must match; functions: or the function that they are in, which then come first, however long they take: the
+    pass may make what loops within a statement many times as long. Then their shares are told. Where there was no such pass but
+    the host's lines are on the timeline: see `_meanwhile`. So it is on a device: a line that launches takes long while the device
+    computes, too.
     """
     table, steps = subject.trace.lines, subject.trace.info.get("lines_steps")
     on_timeline = not subject.on_host and not hits and len(subject.trace.host_lines) > 0
     if table.empty or not steps or on_timeline:
         return [] if hits else _meanwhile(subject, least_ns, names)
     sums = table.groupby(["file", "function", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
-    sums = sums[((sums["time_ns"] >= least_ns) & (sums["time_ns"] <= most_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
+    sums = sums[((sums["time_ns"] >= least_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
     sums = sums.sort_values("time_ns", ascending=False).reset_index()
-    if names:
-        inside = sums["function"].astype("string").str.contains(functions or "$^").fillna(False).to_numpy(bool)
-        matching = sums["text"].astype("string").str.contains(names).fillna(False).to_numpy(bool)
-        sums = pd.concat([sums[inside], sums[matching & ~inside]])
+    inside = sums["function"].astype("string").str.contains(functions or "$^").fillna(False).to_numpy(bool)
+    matching = sums["text"].astype("string").str.contains(names).fillna(False).to_numpy(bool)
+    kept = sums[inside]
+    if kept["time_ns"].max() > most_ns:
+        return [_lines(kept, lambda ns: f"{ns / float(kept['time_ns'].sum()):.0%} of what these functions take")]
+    short = (sums["time_ns"] <= most_ns).to_numpy(bool)
+    kept = pd.concat([kept, sums[matching & short & ~inside]])
+    return [_lines(kept, duration)] if len(kept) else []
+
+
+def _lines(sums: pd.DataFrame, told: Callable[[float], str]) -> str:
     found = [
-        f"{row['file']}:{row['line']} `{str(row['text'])[:_LONGEST]}` ({duration(float(row['time_ns']))})"
+        f"{row['file']}:{row['line']} `{str(row['text'])[:_LONGEST]}` ({told(float(row['time_ns']))})"
         for row in sums.head(_LINES).to_dict("records")
     ]
-    return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
+    return f"Lines that take most of it: {'; '.join(found)}."
 
 
 def idle_lines(subject: Subject, ns: float) -> list[str]:

@@ -8,6 +8,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import IDLE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.rules import loops
 from kernelscope.analysis.advise.subject import STEPS, Subject
 
 _CALLBACKS = "callbacks"  # the range around those of Keras's fit
@@ -160,6 +161,7 @@ def dispatch(subject: Subject) -> list[Advice]:
     rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
     rows = rows[((rows["phase"] != "data").fillna(True) & ~_of_callbacks(rows)).to_numpy(bool)]
     rows = rows[((rows["cause"] == idle_causes.OPERATOR) | rows["layer"].notna()).to_numpy(bool)]
+    rows = rows[~rows.index.isin(loops.reading_out(subject)[0].index)]
     ns = words.time_of(rows)
     if ns < _EAGER * subject.step_ns:
         return []

@@ -14,6 +14,7 @@ from kernelscope.analysis.advise.subject import Subject
 _MANY = 100  # operators a step, outside of layers and of the optimizer
 _BATCH = 8  # smaller batches have little to gain
 _MULTIPLE = 0.02  # by which a number of operators may miss being one for each sample, or two, ...
+_READS = ("aten::item", "aten::_local_scalar_dense")
 _IN_A_LINE = r"^(?!\s*(?:async\s+)?for\b).*\bfor\b.+\bin\b"  # a loop within a statement, which counts once
 _WHOLE_BATCH = (
     "do it for the whole batch at once (a leading batch dimension, torch.vmap, jax.vmap, tf.vectorized_map), or ahead of "
@@ -71,6 +72,41 @@ def over_samples(subject: Subject) -> list[Advice]:
             words.ids(often),
         )
     ]
+
+
+def one_by_one_read(subject: Subject) -> list[Advice]:
+    """Values are read out of tensors one after the other."""
+    rows, count = reading_out(subject)
+    if rows.empty:
+        return []
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "small operators",
+            f"{words.count(count)} values are read out of tensors one after the other in each step",
+            float(ns),
+            "one copy of a whole tensor instead of one call for each value",
+            [
+                f"What runs for each of them takes {words.share(subject, ns)} {subject.per}: {words.largest(rows, 'detail')}.",
+                *words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=_MOST * count),
+            ],
+            "read a whole tensor at once (tensor.tolist(), tensor.cpu().numpy()), or compute before it is read (sum(), max())",
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+def reading_out(subject: Subject) -> tuple[pd.DataFrame, float]:
+    """Return the rows of what runs for each value that is read out of a tensor by itself, and how many are; else no rows, 0."""
+    none = subject.rows.iloc[:0], 0.0
+    if not subject.on_host:
+        return none
+    rows = subject.rows[((subject.rows["part"] == IDLE) & subject.rows["layer"].isna()).to_numpy(bool)]
+    count = float(rows.loc[rows["operator"].isin(_READS).to_numpy(bool), "count"].max()) if len(rows) else 0.0
+    if not count >= _MANY:
+        return none
+    return rows[((rows["count"] >= _MOST * count) & (rows["cause"] == idle_causes.OPERATOR)).to_numpy(bool)], count
 
 
 def _turns(computing: pd.DataFrame) -> int:
@@ -150,4 +186,4 @@ def _outermost(ranges: pd.DataFrame) -> tuple[str, int] | None:
     return name, int((names == name).sum())
 
 
-RULES: tuple[Rule, ...] = (over_samples, of_the_model, one_by_one)
+RULES: tuple[Rule, ...] = (over_samples, one_by_one_read, of_the_model, one_by_one)

@@ -142,6 +142,37 @@ def test_operators_for_each_sample_are_told_from_others(count, topic):
     assert ("samples" in one.estimate) == (topic == "loop over samples")
 
 
+@pytest.mark.parametrize(("count", "advised"), [(460, True), (40, False)])
+def test_values_that_are_read_one_by_one(count, advised):
+    """What runs for each of them is the loop's, and no dispatch that compiling would save; a loss or two is none."""
+    rows = [
+        (IDLE, OPERATOR, "item", "other", 1.0),
+        (IDLE, OPERATOR, "aten::item", "other", 2.0),
+        (IDLE, OPERATOR, "x", "other", 3.0),
+    ]
+    made = subject(*rows, framework="pytorch")
+    operators = pd.Series([None, "aten::item", "aten::x"], dtype="string")
+    made = replace(made, rows=made.rows.assign(operator=operators, count=[float(count), float(count), 1.0]))
+    assert [one.saves_ns for one in loops.one_by_one_read(made)] == [3 * MS] * advised
+    (dispatched,) = host.dispatch(made)
+    assert "3.00 ms" in dispatched.evidence[0] if advised else "6.00 ms" in dispatched.evidence[0]
+
+
+@pytest.mark.parametrize(("ms", "told"), [(3, "(3.00 ms)"), (40, "(80% of what these functions take)")])
+def test_lines_that_make_batches_are_named_however_long_the_lines_pass_took_for_them(ms, told):
+    """Line by line a statement that loops takes many times as long; how it compares with the others is still seen."""
+    made = subject((IDLE, FETCHING, None, "data", 4.0), framework="pytorch")
+    line = {"file": "a.py", "function": "DS.__getitem__", "hits": 64}
+    table = [
+        {**line, "line": 5, "last_line": 5, "text": "total = sum(squares)", "time_ns": 2 * ms * MS},
+        {**line, "line": 6, "last_line": 6, "text": "return total", "time_ns": ms * MS // 2},
+    ]
+    trace = replace(made.trace, lines=conform("lines", pd.DataFrame(table)))
+    trace.info["lines_steps"] = 2
+    (one,) = inputs.waiting(replace(made, trace=trace))
+    assert f"a.py:5 `total = sum(squares)` {told}" in one.evidence[-1]
+
+
 def augmented(*counts, batch=32):
     """Operators outside of layers: two small ones for each sample, and a convolution of 3 ms that runs so often."""
     small = [(COMPUTE, None, None, "other", 0.5), (COMPUTE, None, None, "other", 0.5)]
