@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format in ("table", "markdown"):
         print("\n".join([*(textwrap.fill(line, _WIDTH, break_on_hyphens=False) for line in _summary(rows)), ""]))
         rows = _grouped(rows)
-    write_rows(rows, arguments.format, "What can be measured here", "doctor")
+    write_rows(rows, arguments.format, "What can be measured here", "doctor", elsewhere=_WIDTH)
     return 0
 
 

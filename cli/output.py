@@ -21,25 +21,26 @@ from kernelscope.reports.trimmed import Trimmed
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
 _ELSEWHERE = 120  # columns of what is written into a file or pipe
+_UNWRAPPED = 1000  # columns
 FORMATS = tuple(RENDERERS)
 FOR_READING = ("table", "markdown")  # the others are data for programs
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def write_rows(rows: Rows, form: str, title: str, schema: str | None = None) -> None:
+def write_rows(rows: Rows, form: str, title: str, schema: str | None = None, elsewhere: int = _UNWRAPPED) -> None:
     """Write rows, all of the same keys, in one of FORMATS. schema: the name in JSON's envelope, the title unless given."""
     if rows or form != "csv":
-        write(of_rows(schema or title, rows, title=title), form)
+        write(of_rows(schema or title, rows, title=title), form, elsewhere)
 
 
-def write(table: Table, form: str) -> None:
-    """Write a table in one of FORMATS."""
+def write(table: Table, form: str, elsewhere: int = _UNWRAPPED) -> None:
+    """Write a table in one of FORMATS. elsewhere: its width outside of a terminal, where the reader may be another program."""
     rendered = RENDERERS[form].render(table)
     if isinstance(rendered, str):
         sys.stdout.write(rendered)
     else:
-        _print(rendered, elsewhere=1000)  # outside of a terminal nothing is wrapped: the reader is a file or another program
+        _print(rendered, elsewhere)
 
 
 def figure_options(parser: argparse.ArgumentParser) -> None:

@@ -141,6 +141,11 @@ class _Told:
         self._blocks, self._count = blocks, min(len(blocks), _CAUSES)
         for block in blocks[1:] if brief else blocks[_CAUSES:]:
             block.remedy = []
+        told: dict[str, int] = {}  # remedies, and of which cause each was told first
+        for block in blocks:
+            remedy = "\n".join(line.plain for line in block.remedy)
+            if remedy and told.setdefault(remedy, block.cause.number) != block.cause.number:
+                block.remedy = [Text(f"   try: as for {told[remedy]}")]
         for block in blocks[:1]:
             block.evidence = min(1, len(block.sentences))
 

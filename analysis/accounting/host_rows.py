@@ -1,6 +1,6 @@
-"""Tables for reading, of kernels, kinds, layers and ranges: what the device did first, then one row for the time without kernels.
+"""Tables for reading, of kernels, kinds, layers, operators and ranges: what the device did first, then one row of the host.
 
-Data for programs keeps a row for each cause of that time, in the order of time.
+Data for programs keeps a row for each cause of the time without kernels, in the order of time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAMED = 3  # causes that the one row names, those with most time
 _LONG = 0.01  # of the whole
 _HOST = "(host: "
 # Where a table's rows of the host are named
-_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer", "range": "activity"}
+_COLUMNS = {**dict.fromkeys(KERNELS, "kernel"), "kind": "kind", "layer": "layer", "operator": "operator", "range": "activity"}
 _SUMS = ("duration_ns", "time_ns", "share")
 
 

@@ -31,7 +31,11 @@ def advice(kinds: set[str], restarts: int, steady: bool) -> str:
         return OF_CAPTURES
     if PROFILE in kinds:
         if restarts > 1:
-            return "profile each side more often, in turns, on a quiet machine"
+            more = f"`kernelscope profile --repeats {2 * restarts} -o A SCRIPT`"
+            return (
+                f"record each side {2 * restarts} times on a quiet machine, {more} and the same with -o B; "
+                "`kernelscope explain A.py B.py` records two scripts in turns, so that drift meets both"
+            )
         return (
             "record each side three times, `kernelscope profile --repeats 3 -o A SCRIPT` and the same with -o B, and name the "
             "folders A and B; `kernelscope explain A.py B.py` records two scripts so, in turns"

@@ -55,6 +55,19 @@ def test_earlier_results_are_kept_until_new_ones_are_there(tmp_path, capsys):
     assert framework(folder) == "fourth"
 
 
+def test_a_recording_of_nothing_is_not_in_the_way(tmp_path):
+    folder = tmp_path / "out"
+    failed = RunFolder(folder, {"recorder": "profile", "passes": {}})
+    failed.write()
+    prepare_output(folder, force=False)
+    assert list(folder.iterdir()) == []
+    begun = RunFolder(folder, {"recorder": "profile", "passes": {}})
+    begun.write()
+    begun.pass_folder("clean", 1)
+    with pytest.raises(InputError, match="not empty"):
+        prepare_output(folder, force=False)
+
+
 def test_what_recorded_nothing_replaces_nothing(tmp_path, capsys):
     RunFolder(tmp_path / "out", {"framework": "first"})
     with replaced(tmp_path / "out", force=True) as replacement:

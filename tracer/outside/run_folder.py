@@ -30,7 +30,7 @@ def dated(within: str, name: str) -> Path:
 
 
 def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
-    """Make `folder` an empty folder; refuse one that holds something unless `force`, and one in use. Raises InputError.
+    """Make `folder` an empty folder; refuse one that holds results unless `force`, and one in use. Raises InputError.
 
     keep: leave what it holds, for a writer that replaces the folder as a whole.
     """
@@ -40,7 +40,7 @@ def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
         if locks.is_locked(folder):
             raise _in_use(folder)
         if folder.is_dir() and any(folder.iterdir()):
-            if not force:
+            if not force and not _recorded_nothing(folder):
                 raise InputError(f"{folder}: not empty; name another folder or pass --force to replace its contents")
             _refuse_others(folder)
             if not keep:
@@ -69,7 +69,7 @@ def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
     or is killed. Until the block ends the folder is locked: another command that would write into it is refused.
     """
     earlier, made = folder.with_name(f".{folder.name}.earlier"), [path for path in (folder, *folder.parents) if not path.exists()]
-    prepare_output(folder, force, keep=True)
+    prepare_output(folder, force, keep=not _recorded_nothing(folder))
     with ExitStack() as held:
         _claim(folder, held)
         if any(folder.iterdir()):
@@ -135,6 +135,16 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True)
     except FileExistsError as error:
         raise InputError(f"{folder}: another command made it meanwhile; name another folder") from error
+
+
+def _recorded_nothing(folder: Path) -> bool:
+    """Return whether a folder is what `profile` leaves of a program that failed before anything was recorded of it."""
+    try:
+        record = json.loads((folder / RUN_FILE).read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        return False
+    files = all(path.is_file() for path in folder.iterdir())
+    return files and isinstance(record, dict) and record.get("recorder") == "profile" and record.get("passes") == {}
 
 
 def _refuse_others(folder: Path) -> None:

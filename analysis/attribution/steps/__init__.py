@@ -117,7 +117,7 @@ def _why_not(trace: Trace, work: StreamWork, request: Request) -> str:
     what = "kernel" if request.method == "kernel" else "range"
     number = period.matching(work, request.pattern) if what == "kernel" else ranges.matching(trace, request.pattern)
     if not number:
-        others = ", ".join(label for label, _ in itertools.islice(ranges.labelled(trace), 3)) if what == "range" else ""
+        others = _names_that_repeat(trace) if what == "range" else ""
         return f"no {what} has that name" + (f"; ranges that repeat are {others}" if others else "")
     if number == 1:
         return f"only one such {what} is there, and steps go from one to the next; --range looks at what runs inside of a range"
@@ -137,6 +137,11 @@ def named_by_program(trace: Trace) -> DetectedSteps | None:
     return found if found is not None and found.method == "range" and ranges.is_named(found.source) else None
 
 
+def _names_that_repeat(trace: Trace) -> str:
+    """Return the names of some ranges that repeat."""
+    return "; ".join(itertools.islice(dict.fromkeys(label for label, _ in ranges.labelled(trace)), 3))
+
+
 def inside(trace: Trace, pattern: str) -> DetectedSteps:
     """Return the ranges of a name (* is any text, # a number) as steps, so that only what they hold is looked at.
 
@@ -144,7 +149,7 @@ def inside(trace: Trace, pattern: str) -> DetectedSteps:
     """
     result = ranges.inside(trace, pattern)
     if result is None:
-        others = ", ".join(label for label, _ in itertools.islice(ranges.labelled(trace), 3))
+        others = _names_that_repeat(trace)
         raise EvidenceError(
             f"--range {pattern}: no range has that name" + (f"; ranges that repeat are {others}" if others else "")
         )

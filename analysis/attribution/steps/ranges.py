@@ -14,6 +14,7 @@ from kernelscope.analysis.attribution.steps.judging import covering, judged
 from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, StreamWork
 from kernelscope.analysis.trace import Trace, conform, intervals
 
+_BEHIND = re.compile(r", (?:op_id|seq|sizes|inputs?) = .*", re.DOTALL)  # of emit_nvtx: aten::mm, seq = 3, op_id = 7
 _NUMBER = re.compile(r"\d+")
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:train(?:ing)?_?)?(?:step|iter(?:ation)?s?|(?:mini_?)?batch)(?:$|[^a-z])|^profilerstep")
 _NO_STEP = re.compile(r"(?i)optimi[sz]er|zero_grad|scheduler|epoch|checkpoint|valid|eval|load|data|copy|next")
@@ -110,9 +111,10 @@ def matching(trace: Trace, pattern: str) -> int:
 
 
 def _of_name(trace: Trace, pattern: str) -> pd.DataFrame:
+    """Return the ranges whose text fits, as it is, with its numbers left out, or without what PyTorch writes behind a name."""
     ranges = trace.ranges
-    names = [(str(text), _NUMBER.sub("#", str(text))) for text in ranges["name"].cat.categories]
-    fits = [any(fnmatch.fnmatchcase(text, pattern) for text in both) for both in names]
+    names = [(text, _NUMBER.sub("#", text), _BEHIND.sub("", text)) for text in map(str, ranges["name"].cat.categories)]
+    fits = [any(fnmatch.fnmatchcase(text, pattern) for text in forms) for forms in names]
     return ranges[np.append(fits, False)[ranges["name"].cat.codes.to_numpy()].astype(bool)]
 
 

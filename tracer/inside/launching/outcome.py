@@ -211,12 +211,18 @@ class Result(object):
     def _ended_after(self, steps: int) -> str:
         """Return that the script had too few steps for all passes, and what to do."""
         if self.status:
-            failed = "not all recorded, the command failed with exit status %d after %d steps" % (self.status, steps)
+            failed = "not all recorded, the command failed with exit status %d after %s" % (self.status, self._steps(steps))
             return failed + "; mend it first, or let --passes rerun run it once for each pass as it is"
         if steps < 2:
             return "not recorded, the script ended with its first step, and measuring begins after one; let it make two or more"
-        how = "not all recorded, the script ended after %d steps; --passes rerun runs it once for each pass" % steps
+        how = "not all recorded, the script ended after %s; --passes rerun runs it once for each pass" % self._steps(steps)
         return how if steps < _WINDOW else how + ", --steps A:B records a window of them"
+
+    def _steps(self, steps: int) -> str:
+        """Return in words how many steps there were and, where none was measured, how long they took without recording."""
+        measured = self.run.record["passes"].get("clean", {}).get("status") == "complete"
+        typical = None if measured else self._about_steps().get("median_ns")
+        return "%d steps%s" % (steps, " of %.3g ms (their median)" % (typical / 1e6) if typical else "")
 
 
 def _json(path: str) -> Any:

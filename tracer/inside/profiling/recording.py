@@ -425,6 +425,8 @@ class Recording(object):
             }  # fmt: skip
             if 2 * self._odd_steps <= self.steps:
                 about.update(left_out=self._left_out, watched_ns=sum(self._times))
+            if self._times:
+                about["median_ns"] = sorted(self._times)[len(self._times) // 2]
             self.note("steps", json.dumps(about))
 
     def _why_no_steps(self) -> str:
