@@ -16,7 +16,7 @@ from markupsafe import Markup
 from kernelscope.analysis.comparisons.sweeps import Sweep, disturbed
 from kernelscope.analysis.files import whole
 from kernelscope.analysis.published import SOURCES, ConditionGroup, Value, compare
-from kernelscope.reports import figures, html, svg
+from kernelscope.reports import figures, html, svg, units
 from kernelscope.reports.renderers import to_csv
 from kernelscope.reports.sections import View
 from kernelscope.reports.sweeps import agreement, cells, published, tables
@@ -163,31 +163,51 @@ def _text(sweep: Sweep) -> str:
 
 
 def headline(found: Content) -> str:
-    """Return what stands on top: how much was measured, and which framework is most often the fastest."""
+    """Return what stands on top: which framework is most often the fastest, how much slower others are, what was measured."""
     done = sum(map(cells.done, found.rows))
     measured = f"{done} of {len(found.rows)} cells measured" if done < len(found.rows) else f"all {done} cells measured"
     wins = fastest(found.rows)
+    behind = _slowest(found.rows)
     if not wins:
         return measured[0].upper() + measured[1:]
     total, most = sum(wins.values()), max(wins.values())
     first = [name for name, count in wins.items() if count == most]
     often = f" in {most} of {total} comparisons" if total > 1 else ""
     if len(first) == 1:
-        return printable(f"{first[0]} has the shortest step{often}; {measured}")
+        return printable(f"{first[0]} has the shortest step{often}; {behind}; {measured}", None)
     named = " and ".join(first) if len(first) == 2 else f"no framework is fastest throughout: {len(first)} of them"
-    return printable(f"{named} have the shortest step{often} each; {measured}")
+    return printable(f"{named} have the shortest step{often} each; {behind}; {measured}", None)
 
 
 def fastest(rows: Sequence[Row]) -> dict[str, int]:
     """Return how often each framework has the shortest median step, of conditions under which two or more are done."""
     wins: dict[str, int] = {}
+    for members in _compared(rows):
+        name = str(members[0]["framework"])
+        wins[name] = wins.get(name, 0) + 1
+    return wins
+
+
+def _slowest(rows: Sequence[Row]) -> str:
+    """Return in words which framework is most behind the fastest one of the same conditions, and under which."""
+    shortest, longest = max(
+        ((members[0], members[-1]) for members in _compared(rows)), key=lambda pair: pair[1]["step_ns"] / pair[0]["step_ns"],
+        default=(None, None),
+    )  # fmt: skip
+    if shortest is None or longest is None:
+        return ""
+    ratio = longest["step_ns"] / shortest["step_ns"]
+    times = " against ".join(units.duration(row["step_ns"]) for row in (longest, shortest))
+    where = f"{longest['network']} {longest['mode']}, batch {longest['batch']}"
+    return f"{longest['framework']} takes up to {ratio:.3g} times as long ({times}; {where})"
+
+
+def _compared(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the cells of each condition under which two or more frameworks are done, the shortest step first."""
     conditions = ("sweep", "network", "mode", "batch", *cells.SETUP)
     done = [row for row in rows if cells.done(row) and row["step_ns"]]
-    for members in cells.grouped(done, conditions).values():
-        if len(cells.frameworks(members)) > 1:
-            name = str(min(members, key=lambda row: row["step_ns"])["framework"])
-            wins[name] = wins.get(name, 0) + 1
-    return wins
+    groups = [members for members in cells.grouped(done, conditions).values() if len(cells.frameworks(members)) > 1]
+    return [sorted(members, key=lambda row: int(row["step_ns"])) for members in groups]
 
 
 def agreement_line(groups: Sequence[ConditionGroup]) -> str:
