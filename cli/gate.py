@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain the difference, judge it, write what was asked for; return 1 when the gate fails, UNDECIDED when nobody can say."""
     paths = (archives.folder(Path(arguments.base)), archives.folder(Path(arguments.new)))
     if paths[0].resolve() == paths[1].resolve():
-        raise UsageError(f"{arguments.new}: is the recording that it is to be set against; name two different ones")
+        raise UsageError(f"{arguments.base} and {arguments.new} are the same recording; name two different ones")
     result = sharing.shareable(explained(paths, None, arguments.force), arguments.full_paths)
     other = [said for said in result.get("differs") or [] if said.startswith("batch")]
     if other and not arguments.force:  # `explain` says of scripts what another batch costs; here times of a step decide

@@ -11,7 +11,7 @@ window.kernelscope = { charts: {} };
   const parts = [];
 
   // A phone shows the answers; what is drawn opens at a touch.
-  if (innerWidth < 600) for (const fold of document.querySelectorAll(".interactive > details.fold")) fold.open = false;
+  if (innerWidth < 600) for (const fold of document.querySelectorAll(".interactive > details.fold, #why > details.fold")) fold.open = false;
 
   // {dark, colours: {page, ink, soft, ..., phases: {forward, ...}, series: [seven colours that people tell apart]}}
   const theme = () => {

@@ -145,4 +145,4 @@ def test_one_recording_is_not_set_against_itself(tmp_path, capsys):
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / "b.json").symlink_to("a.json")
     assert main.main(["gate", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 2
-    assert "is the recording that it is to be set against; name two different ones" in capsys.readouterr().err
+    assert "are the same recording; name two different ones" in capsys.readouterr().err

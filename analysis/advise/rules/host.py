@@ -20,10 +20,10 @@ _MOST = 0.5  # of a step
 _SHORT = 10_000  # ns: kernels that last less take about as long as their launch
 _LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
 _WAITED_IN = r"(?i)backward"  # ranges in which the program waits for threads of the framework
-_MOVE = "move what the program does there out of the step or beside it"
+_MOVE = "move what the program does there out of the step, or onto another thread"
 _NAME = (
     "record what the program does there (with_stack=True of torch.profiler, NVTX ranges, or `kernelscope profile`), and move it "
-    "out of the step or beside it"
+    "out of the step, or onto another thread"
 )
 
 _REMEDIES = {
@@ -115,7 +115,7 @@ def device_waits(subject: Subject) -> list[Advice]:
     if unknown:
         evidence.append(f"Of the program's own code there are {words.count(gaps)} gaps, of which nothing tells what it did.")
     longest = words.longest_place(subject, 0.1 * ns) if few and not unknown else ""
-    move = f"move {longest}, and what else the program does there, out of the step or beside it" if longest else _MOVE
+    move = f"move {longest}, and what else the program does there, out of the step, or onto another thread" if longest else _MOVE
     return [
         Advice(
             "host-bound",

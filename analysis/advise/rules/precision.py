@@ -226,7 +226,7 @@ def misaligned(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "alignment",
-            "sizes of products are no multiples of 16 bytes, so that their kernels load elements singly",
+            "sizes of products are no multiples of 16 bytes, so that their kernels load one element at a time",
             ns * _HALF,
             "half of their time: with sizes that are multiples, a thread loads 16 bytes at once",
             [f"Such kernels: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *words.where(rows, "layer")],
