@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.calls import SYSTEM, cause
 from kernelscope.analysis.device import occupancy
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.trace import Trace, intervals, plain
 from kernelscope.analysis.trace.categories import translated
 
@@ -32,8 +34,10 @@ MOST = 200_000  # events that stay apart; of more the shortest are put together
 Int = npt.NDArray[np.int64]
 
 # What an event says, where its table has it. Of calls `kind` is what the host does in them, of ranges their category, of copies
-# the kinds of memory; of host lines `library` is the file and `problem` the line. `launch` says how a kernel was launched.
-LABEL = ("name", "layer", "phase", "kind", "library", "problem", "launch")
+# the kinds of memory; of host lines `library` is the file and `problem` the line. `launch` says how a kernel was launched,
+# `arguments` with what an operator was called.
+LABEL = ("name", "layer", "phase", "kind", "library", "problem", "launch", "arguments")
+_ARGUMENTS = 300  # characters that are told of an operator's arguments
 _LAUNCH = {"grid": "grid {}", "block": "block {}", "registers": "{} registers", "shared_memory": "{} bytes of shared memory"}
 
 
@@ -137,10 +141,34 @@ def _tables(trace: Trace) -> Iterator[Table]:
     named = lines.assign(name=host_lines.shown(lines), library=lines["file"], problem="line " + lines["line"].astype("string"))
     yield "lines", named
     yield "ranges", ranges.assign(kind=ranges["category"])
-    yield "operators", trace.operators
+    yield "operators", trace.operators.assign(arguments=_arguments(trace.operators))
     system = (trace.calls["api"] == "os").to_numpy(bool)
     kinds = translated(trace.calls["name"], cause).astype("string").mask(system, SYSTEM)
     yield "calls", trace.calls.assign(kind=kinds)
+
+
+def _arguments(operators: pd.DataFrame) -> pd.Series:
+    """Return in words what each operator was called with: types and shapes of tensors, values of others; null where not known."""
+    columns = ["types", "shapes", "arguments"]
+    number, first = parts.numbered(operators[columns])
+    said = []
+    for row in plain.rows(operators[columns].iloc[first]):
+        types, shapes, values = ([] if row[name] is None else _listed(row[name]) for name in columns)
+        told = [
+            f"{kind}{shape}" if shape else str(value or kind or "none")
+            for kind, shape, value in zip_longest(types, shapes, values, fillvalue="")
+        ]
+        said.append(", ".join(told)[:_ARGUMENTS] or None)
+    return pd.Series(np.array(said, dtype=object)[number], index=operators.index, dtype="string")
+
+
+def _listed(text: str) -> list[Any]:
+    """Return a list that stands in a trace as JSON; nothing of what is none."""
+    try:
+        found = json_text.parsed(text)
+    except ValueError:
+        return []
+    return found if isinstance(found, list) else []
 
 
 def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:

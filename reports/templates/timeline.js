@@ -89,7 +89,7 @@
   // --- what a label says -----------------------------------------------------------------------------------------------------
 
   const textOf = (side, key, label) => (side.labels[key][label] < 0 ? null : side.texts[key][side.labels[key][label]]);
-  const KEYS = ["name", "layer", "phase", "kind", "library", "problem", "launch"];
+  const KEYS = ["name", "layer", "phase", "kind", "library", "problem", "launch", "arguments"];
 
   const described = ({ side, lane, level, place }) => {
     const label = level.label[place], events = level.events[place], length = level.end[place] - level.start[place];

@@ -86,9 +86,9 @@ def test_labels_say_what_is_known_and_null_elsewhere():
     made = timeline(small())
     rows = list(zip(*(made["labels"][name] for name in LABEL), strict=True))
     assert len(rows) == len(set(rows))
-    assert ("sgemm", "fc1", "forward", "gemm", None, None, None) in rows
-    assert ("fc1", "fc1", None, "layer", None, None, None) in rows
-    assert ("in operators", None, None, None, None, None, None) in rows
+    assert ("sgemm", "fc1", "forward", "gemm", None, None, None, None) in rows
+    assert ("fc1", "fc1", None, "layer", None, None, None, None) in rows
+    assert ("in operators", None, None, None, None, None, None, None) in rows
 
 
 def test_the_whole_recording_with_its_steps():
@@ -134,6 +134,32 @@ def test_a_kernel_says_when_and_by_whom_it_was_launched():
     rows = [{**row, "shared_memory": 0} for row in rows]  # 65536 registers hold six blocks of 256 threads: 48 of 64 warps
     made = timeline(Trace(kernels=conform("kernels", rows), info=known))
     assert "grid 128,1,1, block 256,1,1, 40 registers, 75% occupancy, limited by registers" in made["labels"]["launch"]
+
+
+@pytest.mark.parametrize(
+    ("types", "shapes", "values", "told"),
+    [
+        ('["float", "Scalar", ""]', "[[2, 3], [], []]", '["", "15", ""]', "float[2, 3], 15, none"),
+        ('["float"]', "[[2, 3]]", None, "float[2, 3]"),
+        (None, "[7, [1]]", None, "7, [1]"),
+        ("[", "{}", "nothing", None),
+        (None, None, None, None),
+    ],
+)
+def test_an_operator_says_what_it_was_called_with(types, shapes, values, told):
+    row = {
+        "thread": MAIN,
+        "start_ns": 500,
+        "end_ns": 700,
+        "name": "aten::to",
+        "types": types,
+        "shapes": shapes,
+        "arguments": values,
+    }
+    kernel = {"count": 1, "device": "cuda:0", "thread": 7, "name": "k", "start_ns": 500, "end_ns": 700, "duration_ns": 200}
+    made = timeline(Trace(kernels=conform("kernels", [kernel]), operators=conform("operators", [row])))
+    (lane,) = (lane for lane in made["lanes"] if lane["kind"] == "operators")
+    assert made["labels"]["arguments"][lane["rows"][0]["label"][0]] == told
 
 
 def test_causes_that_share_an_instant_are_named_together():
