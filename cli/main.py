@@ -149,6 +149,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kernelscope: interrupted", file=sys.stderr)
         return 130
+    except SystemExit as left:  # of argparse, which prints help and versions
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            outlets.abandon()
+            print(f"kernelscope: error: {_said(error, None, None)}", file=sys.stderr)
+            return 3
+        raise left
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -170,7 +178,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         status = _exit_status(error)
         if not status:
             raise
-        told = archives.named(_said(error, getattr(parsed, "output", None) or getattr(parsed, "path", None)))
+        told = archives.named(_said(error, getattr(parsed, "output", None), getattr(parsed, "path", None)))
         with contextlib.suppress(OSError):  # where it is stderr that cannot be written, the exit status says it
             print(f"kernelscope: error: {printable(told, None)}", file=sys.stderr)
         if isinstance(error, OSError):
@@ -178,13 +186,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         return status
 
 
-def _said(error: Exception, place: object) -> str:
-    """Return an error in words; one of the system with the place and what to do. place: what the command writes to, or reads."""
+def _said(error: Exception, output: object, path: object) -> str:
+    """Return an error in words; one of the system with the place and what to do: what the command writes to, or reads."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error)
     reason = _REMEDIES.get(error.errno) or error.strerror or os.strerror(error.errno)
-    known = error.filename or (place if error.errno in (*_REMEDIES, errno.EIO) else None)
-    return f"{known}: {reason}" if known else reason
+    likely = output if error.errno in _REMEDIES else output or path if error.errno == errno.EIO else None
+    place = error.filename or likely
+    return f"{place}: {reason}" if place else reason
 
 
 def _exit_status(error: Exception) -> int:

@@ -46,6 +46,8 @@ class _Outlet(io.FileIO):
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
             return memoryview(data).nbytes
+        except OSError as error:  # it is not what the command reads or writes otherwise
+            raise OSError(error.errno, error.strerror, {1: "stdout", 2: "stderr"}.get(self.fileno())) from error
 
 
 def prepare() -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernelscope.reports.text import printable
 from kernelscope.tracer.inside.launching import options
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.outcome import Outcome
@@ -67,7 +68,7 @@ def _recorded(command: list[str], arguments: argparse.Namespace, folder: Path) -
     """Record the command once into a folder that is there, and say what to do; return what became of it."""
     outcome = profile.profile(command, options.asked(arguments), folder, arguments.label, sys.argv, arguments.once)
     for line in outcome.lines():
-        print(line, file=sys.stderr)
+        print(printable(line, None), file=sys.stderr)
     if outcome.seen is None and not arguments.output and not outcome.ranks and not (folder / OWNER_FILE).exists():
         _nothing(folder, command)
     if outcome.ranks and not arguments.quiet:

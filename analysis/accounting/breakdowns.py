@@ -220,7 +220,7 @@ def _executed_cells(cells: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Return which cells are of kernels, copies and graphs, and not of time in which a device has nothing to do."""
     cause = cells["cause"].astype("string").fillna("")
     of_device = cause.str.startswith(levels.DEVICE) & (cause != levels.QUEUED)
-    return cells["kernel"].notna().to_numpy(bool) | of_device.to_numpy(bool)
+    return cells["cause"].isna().to_numpy(bool) | of_device.to_numpy(bool)
 
 
 def _envelope(

@@ -29,6 +29,7 @@ OUTSIDE = f"({levels.OUTSIDE_OF_STEPS})"
 # What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
 NO_LAYER = (UNATTRIBUTED, ELSEWHERE, BETWEEN_LAYERS, _NAMED_CAUSES[levels.QUEUED])
 COMPUTING = "(computing)"
+NO_NAME = "(no name)"  # kernels of which the capture tells none
 NO_RANGE = "(no range)"
 _RANK = {method: number for number, method in enumerate(METHODS)}
 _UNEXPLAINED = (levels.OUTSIDE, levels.UNSEEN, levels.OPAQUE_GRAPH)
@@ -54,7 +55,11 @@ class CellLabels:
             return self.kinds
         if key == "phase" and by == "kernel":  # a kernel is one row, whichever phases it is in; but what is in no step is apart
             return [text if text == levels.OUTSIDE_OF_STEPS else None for text in own]
-        if (key == "kernel" and by in KERNELS) or (key == by == "operator"):
+        if key == "kernel" and by in KERNELS:
+            causes = self._texts("cause")
+            unnamed = [NO_NAME if cause is None else kind for cause, kind in zip(causes, self.kinds, strict=True)]
+            return [other if text is None else text for text, other in zip(own, unnamed, strict=True)]
+        if key == by == "operator":
             return [kind if text is None else text for text, kind in zip(own, self.kinds, strict=True)]
         if key == "range":
             return [self._without_range if text is None else text for text in own]

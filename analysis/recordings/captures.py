@@ -25,6 +25,7 @@ from kernelscope.analysis.trace.merge import merged
 _LOST = re.compile(
     r"cannot be read|could not be read|unreadable|without (?:a |a usable )?time$|are no numbers|are no rows|damaged|dropped"
     r"|might not have been collected|the file counts and does not hold|a usable time|with a time of zero|a clock jumped"
+    r"|ending before|end before they start"
 )
 
 
@@ -108,14 +109,16 @@ def reading_all(paths: Sequence[Path], form: str | None = None, keep_secrets: bo
     yield merged([read(path, form, keep_secrets) for path in paths], [str(path) for path in paths])
 
 
+def lost(trace: Trace) -> dict[str, int]:
+    """Return what of a capture could not be used: its diagnostics of what was left out."""
+    named = {name.replace("_", " "): count for name, count in sorted(trace.diagnostics.items()) if count}
+    return {name: count for name, count in named.items() if _LOST.search(name)}
+
+
 def _lost(trace: Trace) -> list[str]:
     """Return a sentence on what of a capture could not be used, where anything was lost; else nothing."""
-    lost = [
-        f"{name.replace('_', ' ')} ({count:,})"
-        for name, count in sorted(trace.diagnostics.items())
-        if count and _LOST.search(name)
-    ]
-    return [f"not all of it could be used: {'; '.join(lost)}"] if lost else []
+    told = "; ".join(f"{name} ({count:,})" for name, count in lost(trace).items())
+    return [f"not all of it could be used: {told}"] if told else []
 
 
 def finish(trace: Trace) -> None:

@@ -88,7 +88,7 @@
 
   // --- what a label says -----------------------------------------------------------------------------------------------------
 
-  const textOf = (side, key, label) => (side.labels[key][label] < 0 ? null : side.texts[key][side.labels[key][label]]);
+  const textOf = (side, key, label) => side.texts[key]?.[side.labels[key][label]] ?? null; // -1 where nothing is known
   const KEYS = ["name", "layer", "phase", "kind", "library", "problem", "launch", "arguments"];
 
   const described = ({ side, lane, level, place }) => {

@@ -212,6 +212,16 @@ def test_a_kernel_at_the_beginning_of_a_recording_that_counts_from_zero_has_its_
     assert [(row["count"], row["time_ns"]) for row in rows if row["kernel"] == "gemm"] == [(30, 30 * 50_000)]
 
 
+@pytest.mark.parametrize("name", [None, ""])
+def test_kernels_without_a_name_are_counted_as_such(name, tmp_path):
+    events = [_event("gemm", "kernel", 10**15 + 100 * place, 50, 7, device=0, stream=7) for place in range(30)]
+    path = tmp_path / "unnamed.json"
+    path.write_text(json.dumps({**TRACE, "traceEvents": [{**event, "name": name} for event in events[:5]] + events[5:]}))
+    rows = json.loads(_run("breakdown", path, "--by", "kernel", "--format", "json").stdout)["rows"]
+    counts = {row["kernel"]: row["count"] for row in rows if row["count"]}
+    assert counts == {"gemm": 25, "(no name)": 5}
+
+
 def test_a_time_that_was_not_recorded_is_told_by_every_command(tmp_path):
     events = [_event("gemm", "kernel", 10**15 + 100 * place, 50, 7, device=0, stream=7) for place in range(30)]
     path = tmp_path / "unknown.json"

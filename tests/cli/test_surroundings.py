@@ -29,12 +29,14 @@ def test_plain_characters_stand_for_those_that_an_encoding_lacks():
     assert "torch.profiler - pytorch" in text
 
 
-def test_a_full_disk_behind_stdout_is_one_line():
+@pytest.mark.parametrize("words", [["breakdown", CAPTURE], ["--help"], ["gate", "--help"]])
+def test_a_full_disk_behind_stdout_is_one_line(words):
+    """It is stdout that is full, and not what the command reads or writes."""
     with open("/dev/full", "w") as full:
-        done = subprocess.run([KERNELSCOPE, "breakdown", CAPTURE], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+        done = subprocess.run([KERNELSCOPE, *words], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
     assert done.returncode == 3
     assert done.stderr.decode().splitlines() == [
-        "kernelscope: error: no space left on the device; free some, or write to another one, and try again"
+        "kernelscope: error: stdout: no space left on the device; free some, or write to another one, and try again"
     ]
 
 

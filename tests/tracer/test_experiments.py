@@ -84,6 +84,8 @@ def test_cells_that_differ_in_the_framework_only_take_turns():
     ("text", "expected"),
     [
         ("framework = [", "file.toml: not TOML: "),
+        ("a = " + 3000 * "[", "file.toml: nests too deep"),
+        ("a = " + 5000 * "1", "file.toml: not TOML: Exceeds the limit"),
         (SMALL + "steps = 6", "file.toml: not TOML: "),
         ("network = 'lenet'", "file.toml: key 'framework' is missing; add framework = [...]"),
         (SMALL + "bach = 1", "file.toml: unknown key 'bach'; known: title, experiment"),

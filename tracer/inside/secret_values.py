@@ -58,9 +58,10 @@ _UNLIKE_WORDS = re.compile(
     rb"lsv2_pt|pcsk|tgp_v1|lin_api|figd|bkua|rubygems|sgp|whsec)_|(?:glpat|nvapi|pypi|xox[abeoprs]|xapp|shp(?:at|ca|pa|ss))[-_]|"
     rb"AIza|GOCSPX-|CCIPAT_|PMAK-|HRKU-|eyJ"
 )
+_NEEDED = {"JSON web token": b".eyJ"}  # without which a shape is sought far behind each of its beginnings, in vain
 _PRIVATE_KEY_BEGINS = re.compile(PRIVATE_KEY.encode())
 _KEY_BLOCK = re.compile(
-    PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z|(?=[\"'<>\x00]))" % (LONGEST - 200)
+    PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z|(?=[\"'<>\x00]|-----BEGIN ))" % (LONGEST - 200)
 )
 # A pair of quotes with nothing in it is a value that is empty. What an escaped or a single quote begins ends where a text of
 # JSON does, at a double one.
@@ -138,7 +139,8 @@ def begins_like_one(values: List[bytes]) -> Tuple[Set[int], Set[int]]:
     """Return the places of values that may hold a secret, and of those among them in which a shape may match."""
     values = [_read(value) for value in values]
     joined = b"\n".join(values)  # what matches in none of them, most often, is asked once
-    patterns = [pattern for pattern in [_PRIVATE_KEY_BEGINS] + [shape for _, _, shape in _SHAPES] if pattern.search(joined)]
+    shapes = [shape for what, _, shape in _SHAPES if _NEEDED.get(what, b"") in joined]
+    patterns = [pattern for pattern in [_PRIVATE_KEY_BEGINS] + shapes if pattern.search(joined)]
     shaped = {place for place, value in enumerate(values) if any(pattern.search(value) for pattern in patterns)}
     given = _GIVEN_IN_BYTES if _GIVEN_IN_BYTES.search(joined) else None
     named = {
@@ -154,6 +156,8 @@ def _shapes(text: bytes) -> Iterator[Span]:
         if len(set(match[0])) > 40:
             yield Span(match.start(), match.end(), KEY_BLOCK)
     for what, anywhere, pattern in _SHAPES:
+        if _NEEDED.get(what, b"") not in text:
+            continue
         for match in pattern.finditer(text):
             start, end = match.span("v" if "v" in pattern.groupindex else 0)
             if (anywhere or _may_begin(text, match.start(), match[0])) and _shape_counts(what, text[start:end]):

@@ -65,7 +65,7 @@ def load(name: str) -> Experiment:
             raise UsageError(f"{name}: no such file; name a TOML file or one of {', '.join(known)}")
         path = known[name]
     try:
-        text = path.read_text(encoding="utf8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read ({error}); name a TOML file") from error
     return parse(text, path.stem, str(path))
@@ -75,7 +75,9 @@ def parse(text: str, name: str, place: str) -> Experiment:
     """Return the sweep that a text describes; place: its name in errors."""
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise UsageError(f"{place}: nests too deep; no experiment does") from error
+    except ValueError as error:  # TOMLDecodeError, or a number that is too long
         raise UsageError(f"{place}: not TOML: {error}; mend the line") from error
     _check_keys(content, (*_ABOUT, *AXES, *_SETTINGS), place)
     groups = _tables(content, "group", place) or [{}]

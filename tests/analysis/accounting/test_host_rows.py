@@ -26,7 +26,8 @@ def test_what_the_device_does_is_no_row_of_the_host():
         for name in ("gemm", "(device: copy)", "(host: outside of ranges)")
     ]
     assert summed_up("kernel", rows) == (rows[:2], rows[2:])  # one cause keeps its name
-    assert apart("operator", [{"operator": "(host: x)"}]) == ([{"operator": "(host: x)"}], [])
+    assert apart("operator", [{"operator": "(host: x)"}]) == ([], [{"operator": "(host: x)"}])
+    assert apart("line", [{"line": "(host: x)"}]) == ([{"line": "(host: x)"}], [])
 
 
 def test_kinds_and_layers_have_one_row_of_the_host_too():

@@ -196,6 +196,14 @@ def test_no_pattern_outgrows_the_memory_of_what_searches():
     assert all(len(pattern) < secret_screens._MOST + longest for pattern in secret_screens._SCREEN)
 
 
+@pytest.mark.parametrize("beginning", ["-----BEGIN PRIVATE KEY-----\n", "eyJ", "password: ", "sk-", "--token "])
+def test_beginnings_that_repeat_for_long_are_looked_at_once(beginning):
+    """If each of them were followed to the end of the text, this would take minutes."""
+    text = (beginning * (400_000 // len(beginning))).encode()
+    assert secret_values.spans(text) == []
+    secret_values.begins_like_one([text])
+
+
 def test_private_keys():
     lines = "\n".join(drawn(64, LETTERS + "+/", seed) for seed in range(25))
     for kind in ("RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", ""):

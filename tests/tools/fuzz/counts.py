@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow.feather
 import pyarrow.parquet
 
+from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import Trace
 
 _NSYS = ("CUPTI_ACTIVITY_KIND_KERNEL",)
@@ -29,11 +30,11 @@ def check(path: Path, name: str, trace: Trace) -> None:
     if counted is None:
         return
     on_device = trace.kernels["device"] != "cpu"  # kernels of a host's own recording are its operators
-    kept, told = int(trace.kernels.loc[on_device, "count"].sum()), sum(trace.diagnostics.values())
+    kept, told = int(trace.kernels.loc[on_device, "count"].sum()), sum(captures.lost(trace).values())
     if kept > counted:
         raise AssertionError(f"{name}: {kept} kernels are read, {counted} are there")
     if kept + told < counted:
-        raise AssertionError(f"{name}: {kept} of {counted} kernels are read, and {told} things are told as odd")
+        raise AssertionError(f"{name}: {kept} of {counted} kernels are read, and {told} things are told as lost")
 
 
 def _of_database(*tables: str) -> Callable[[Path], int | None]:

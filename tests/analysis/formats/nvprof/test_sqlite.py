@@ -16,6 +16,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
 from kernelscope.analysis.formats.nvprof import sqlite as nvprof_sqlite
+from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import Trace
 from tests.places import ROOT
 
@@ -257,6 +258,7 @@ def test_rows_without_usable_time_are_counted(tmp_path):
     trace = read(written(tmp_path, CONCURRENT_KERNEL=(columns, kernels)))
     assert trace.kernels["correlation"].tolist() == [4]
     assert trace.diagnostics == {"kernels_without_time": 3, "kernels_ending_before_start": 1, "device_work_of_unknown_process": 1}
+    assert captures.lost(trace) == {"kernels ending before start": 1, "kernels without time": 3}, "which every command tells"
 
 
 def test_the_process_of_a_kernel_among_several(tmp_path):
