@@ -22,7 +22,7 @@ from kernelscope.tracer.inside import temporary
 
 _PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes that are read, and had of them, at once: they stay in the processor's cache
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
-PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth
+PACKING = 150  # and to this many times its own size: traces pack to a tenth or, with zstd or xz at their best, a sixtieth
 _SIGNS = 16  # bytes by which a packed file is recognised
 _XZ_MEMORY = 256 << 20  # bytes that a decoder may take: xz -9 asks for 65 MiB
 _SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2")
