@@ -255,10 +255,14 @@ def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> ViewC
 
 def kernels(result: Result) -> list[View]:
     """Return each framework's kernels with what they computed and how; the total is what all its kernels take of the step."""
-    return [_kernels(name, result["kernels"].get(name) or []) for name in result["frameworks"]]
+    steps = {row["framework"]: row["measured_steps"] for row in result["passes"] if "measured_steps" in row}
+    return [_kernels(name, result["kernels"].get(name) or [], steps.get(name)) for name in result["frameworks"]]
 
 
-def _kernels(name: str, rows: Sequence[Row]) -> View:
+def _kernels(name: str, rows: Sequence[Row], steps: int | None) -> View:
+    """steps: over which the calls are counted; None where an earlier version left it out: calls are of all steps then."""
+    if steps:
+        rows = [{**row, "count": _each(row["count"], steps), "duration_ns": row["duration_ns"] / steps} for row in rows]
     told = {
         "kind": [text_cell(row.get("kind")) for row in rows],
         "layer": [_shown(joined(row, "layer", "phase")) for row in rows],
@@ -291,13 +295,19 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     time, share, duration, count = numbers(sums, longest)
     measured = [replace(time, note=share.text, bar=None), count, *[ViewCell("")] * len(single), duration]
     total = [ViewCell("all kernels"), *measured, *[ViewCell("")] * (len(told) + 1)]
-    caption = f"{printable(name)}: kernels with most time in the kernels pass (time per step; calls and durations of all)"
+    unit = "per step" if steps else "time per step; calls and durations of all"
+    caption = f"{printable(name)}: kernels with most time in the kernels pass ({unit})"
     about = keys_of(rows, ("kernel", "kind", "library", "layer", "phase", "dtype"), side=name)
     return View(
         f"kernels-{identifier(name)}", caption, columns, body, total,
         anchors=[f"kernel-{identifier(name)}-{number}" for number in range(len(rows))],
         keys=about, groups=("kernel", "kind", "library", "layer", "phase", "dtype"),
     )  # fmt: skip
+
+
+def _each(count: int, steps: int) -> Number:
+    """Return how many of these a step has, whole where each has as many."""
+    return count // steps if count % steps == 0 else count / steps
 
 
 def _shown(text: str, code: bool = False) -> ViewCell:

@@ -273,7 +273,7 @@ def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
         else:
             row["reason"] = run.record.get("passes", {}).get(name, {}).get("reason", "not recorded")
         if name == "kernels":
-            row.update(layer_coverage=coverage("layer"), kind_coverage=coverage("kind"))
+            row.update(layer_coverage=coverage("layer"), kind_coverage=coverage("kind"), measured_steps=len(partition.steps))
         rows.append(row)
     return rows
 

@@ -156,6 +156,24 @@ def test_calls_and_durations_are_those_of_a_step():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ({"measured_steps": 15}, ["1", "12.0 ms", "kernels with most time in the kernels pass (per step)"]),
+        ({}, ["15", "179 ms", "kernels with most time in the kernels pass (time per step; calls and durations of all)"]),
+    ],
+)
+def test_calls_of_a_runs_kernels_are_those_of_a_step(result, steps, told):
+    """Comparisons of earlier versions do not know how many steps there were."""
+    name = result["frameworks"][0]
+    passes = [{**row, **(steps if (row["framework"], row["pass"]) == (name, "kernels") else {})} for row in result["passes"]]
+    view = sections.kernels({**result, "passes": passes})[0]
+    titles = [column.title for column in view.columns]
+    assert [*(view.rows[0][titles.index(title)].text for title in ("calls", "durations")), view.caption] == [
+        *told[:2], f"{name}: {told[2]}",
+    ]  # fmt: skip
+
+
 def test_a_step_has_its_own_time():
     rows = [
         {
