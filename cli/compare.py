@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     with replaced(folder, arguments.force):
         session = Session(variants, options, [folder / variant.label for variant in variants], sys.argv, choices)
         capture.record(session)
+        sharing.overwrite_secrets(folder)
         failed = [{"framework": side.label, "reason": side.failure} for side in session.sides if side.failure is not None]
         for side in failed:
             print(f"kernelscope: {side['framework']} dropped out: {side['reason']}", file=sys.stderr)

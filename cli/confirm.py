@@ -180,6 +180,7 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     outcome = profile.profile(command, ProfileOptions(), folder, None, sys.argv)
     for line in outcome.lines():
         print(line, file=sys.stderr)
+    sharing.overwrite_secrets(folder)
     if outcome.exit_status:
         raise ChildError(f"{path}: ended with status {outcome.status}; see what it said above")
     arguments.command = ["--", *command]

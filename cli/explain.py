@@ -115,7 +115,10 @@ def _scripts(arguments: argparse.Namespace) -> tuple[Path, Path] | None:
         raise UsageError(f"{scripts[0]}: a script is set against another script; name two, and what both get with --arguments")
     if arguments.repeats < 1:
         raise UsageError(f"--repeats {arguments.repeats}: at least 1")
-    return profile.in_turns((paths[0], paths[1]), shlex.split(arguments.arguments), arguments.repeats, sys.argv)
+    folders = profile.in_turns((paths[0], paths[1]), shlex.split(arguments.arguments), arguments.repeats, sys.argv)
+    for folder in folders:
+        sharing.overwrite_secrets(folder)
+    return folders
 
 
 def _confirmed(arguments: argparse.Namespace, found: dict[str, Any], paths: tuple[Path, Path]) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _recorded(command: list[str], arguments: argparse.Namespace, folder: Path) -> Outcome:
     """Record the command once into a folder that is there, and say what to do; return what became of it."""
     outcome = profile.profile(command, options.asked(arguments), folder, arguments.label, sys.argv, arguments.once)
+    _overwrite_secrets(folder)
     for line in outcome.lines():
         print(printable(line, None), file=sys.stderr)
     if outcome.seen is None and not arguments.output and not outcome.ranks and not (folder / OWNER_FILE).exists():
@@ -76,6 +77,13 @@ def _recorded(command: list[str], arguments: argparse.Namespace, folder: Path) -
     elif outcome.seen is not None and not arguments.quiet:
         _say(folder)
     return outcome
+
+
+def _overwrite_secrets(folder: Path) -> None:
+    # Not at the top: what searches would fill memory beside the program that is recorded
+    from kernelscope.cli import sharing
+
+    sharing.overwrite_secrets(folder)
 
 
 def _say_of_options(arguments: argparse.Namespace) -> None:
@@ -113,6 +121,7 @@ def _one_rank(command: list[str], arguments: argparse.Namespace, job: Path, rank
     folder = job / (ranks.FOLDER % rank)
     with replaced(folder, arguments.force) as replacement:
         outcome = profile.profile(command, options_, folder, arguments.label, sys.argv, once=True)
+        _overwrite_secrets(folder)
         replacement.recorded = outcome.seen is not None
     for line in outcome.lines():
         print(f"rank {rank}: {line}", file=sys.stderr)

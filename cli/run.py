@@ -7,7 +7,7 @@ import sys
 
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.cli import capture, sides
+from kernelscope.cli import capture, sharing, sides
 from kernelscope.cli.output import FORMATS, write_breakdown
 from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     with replaced(folder, arguments.force):
         session = Session([variant], options, [folder], sys.argv, choices)
         capture.record(session)
+        sharing.overwrite_secrets(folder)
         side = session.sides[0]
         if side.failure is not None:
             raise ChildError(f"{side.failure}; what was recorded is in {folder}")

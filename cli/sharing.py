@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 
+from kernelscope.analysis.secrets import recorded
 from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports.interactive import Interactive
+from kernelscope.reports.text import printable
 from kernelscope.tracer.inside.disclosure import Hiding
 
 Plain = TypeVar("Plain")
@@ -23,6 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
     text = "keep home folders and user names in what is written (default: ~)"
     parser.add_argument("--full-paths", action="store_true", help=text)
+
+
+def overwrite_secrets(folder: Path) -> None:
+    """Overwrite what looks like a secret in what was just recorded, and say on stderr where that cannot be done."""
+    for line in recorded.overwrite(folder):
+        print(f"kernelscope: warning: {printable(line, None)}", file=sys.stderr)
 
 
 def shareable(value: Plain, full_paths: bool) -> Plain:

@@ -20,6 +20,7 @@ from rich.progress import Progress as Bar
 
 from kernelscope.analysis.comparisons import sweeps
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.cli import sharing
 from kernelscope.cli.output import FORMATS, write_rows
 from kernelscope.reports.text import printable
 from kernelscope.reports.units import duration
@@ -77,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _measured(folder: Path) -> tuple[dict[str, Any], str | None]:
     """Return what a cell's run folder tells, or why it does not."""
+    sharing.overwrite_secrets(folder)
     try:
         return sweeps.measured(folder), None
     except EvidenceError as error:

@@ -18,7 +18,7 @@ from kernelscope.tracer.inside import disclosure, durable
 TEXTS = (".json", ".jsonl", ".log", ".raw", ".txt", ".csv", ".py", ".new", ".seen", ".failed", "owner")
 DATABASE = ".sqlite"
 LEFT = (".parquet", ".nsys-rep", ".qdrep", ".qdstrm")  # our own numbers, and what only nsys can read
-_SMALL = 1 << 20  # bytes of a text that is searched for what looks like a secret too
+SMALL = 1 << 20  # bytes of a text that is searched for what looks like a secret too
 
 
 class Scrubber(object):
@@ -52,7 +52,7 @@ class Scrubber(object):
             elif path.endswith(DATABASE):
                 _database(path, self._large)
             elif path.endswith(TEXTS):
-                _text(path, self._small if os.path.getsize(path) <= _SMALL else self._large)
+                _text(path, self._small if os.path.getsize(path) <= SMALL else self._large)
             else:
                 _binary(path, self._large)
 
