@@ -213,7 +213,7 @@ def test_it_is_said_beforehand_that_a_script_is_run_again(tmp_path: Path) -> Non
 def test_a_script_is_run_once_where_that_is_asked_for(tmp_path: Path) -> None:
     done = profiled(tmp_path / "run", sys.executable, str(TOY), "12", options=("--steps", "6", "--once", "--quiet"))
     assert done.stdout.count("step 0, done") == 1
-    assert re.search(r"not all recorded, the script ended after 12 steps of \d+(\.\d+)? ms \(their median\)", done.stderr)
+    assert "not all recorded, the script ended after 12 steps;" in done.stderr, "the clean pass tells how long they take"
 
 
 def test_neither_options_nor_an_interpreter_are_needed(tmp_path: Path) -> None:

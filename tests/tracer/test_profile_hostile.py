@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,14 @@ def test_a_script_that_crashes_after_the_passes_and_before_their_end(tmp_path: P
     assert "the command failed with exit status 1 after" in early.stderr
     assert "--passes rerun" in early.stderr
     assert measured(tmp_path / "early", "clean")
+
+
+def test_a_script_that_fails_before_anything_was_measured_has_its_steps_told(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(TOY), "4", "three")
+    assert done.returncode == 3
+    assert re.search(r"failed with exit status 3 after 4 steps of \d[\d.]* ms \(their median\); mend it first", done.stderr)
+    again = profiled(tmp_path / "run", sys.executable, str(TOY), "4", "three")
+    assert "not empty" not in again.stderr, "a recording of nothing is not in the way"
 
 
 def test_a_script_that_replaces_its_stdout(tmp_path: Path) -> None:
