@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _measured(folder: Path) -> tuple[dict[str, Any], str | None]:
-    """Return what a cell's run folder tells, or why it does not."""
+    """Return what a cell's new run folder tells, or why it does not; what looks like a secret in it is overwritten first."""
     sharing.overwrite_secrets(folder)
     try:
         return sweeps.measured(folder), None

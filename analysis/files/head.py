@@ -81,13 +81,18 @@ def _tables(path: Path) -> frozenset[str]:
     return frozenset(str(row[0]) for row in rows)
 
 
+def refuse_endless(path: Path) -> None:
+    """Raise EvidenceError for a pipe or a device, which reading might never come to the end of."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise EvidenceError(f"{path}: neither a file nor a folder; name a capture")
+
+
 def read_head(path: Path) -> Head:
     """Return the head of a file or folder; raise EvidenceError when it cannot be read, is empty or no plain file."""
     try:
         if path.is_dir():
             return Head(path, b"")
-        if path.exists() and not path.is_file():
-            raise EvidenceError(f"{path}: neither a file nor a folder; name a capture")
+        refuse_endless(path)
         with path.open("rb") as file:
             raw = file.read(SIZE)
             rest = file.seek(0, 2) - len(raw)

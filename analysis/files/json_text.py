@@ -19,6 +19,15 @@ def parsed(text: str | bytes) -> Any:
         raise ValueError("it nests too deep") from None
 
 
+def listed(text: str) -> list[Any]:
+    """Return the list that a text is in JSON; an empty one where it is none."""
+    try:
+        result = parsed(text)
+    except ValueError:
+        return []
+    return result if isinstance(result, list) else []
+
+
 def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf8", "backslashreplace").decode("utf8")

@@ -88,12 +88,12 @@ def problem(shapes: str) -> str | None:
 
 def dtype(types: str) -> str | None:
     """Return the element type of an operator's first tensor, such as f32; None when it has none that is known."""
-    return next((_DTYPES[name] for name in _json(types) if isinstance(name, str) and name in _DTYPES), None)
+    return next((_DTYPES[name] for name in json_text.listed(types) if isinstance(name, str) and name in _DTYPES), None)
 
 
 def converts(types: str) -> bool:
     """Return whether an operator's first two tensors are of different types, so that copying one to the other converts."""
-    known = [_DTYPES[name] for name in _json(types) if isinstance(name, str) and name in _DTYPES]
+    known = [_DTYPES[name] for name in json_text.listed(types) if isinstance(name, str) and name in _DTYPES]
     return len(known) > 1 and known[0] != known[1]
 
 
@@ -111,7 +111,7 @@ def changes_layout(shapes: str, strides: str) -> bool:
 def _tensor_shapes(text: str) -> list[list[int]]:
     """Return one list of sizes an input, empty for what is no tensor (scalars, lists of tensors)."""
     result = []
-    for value in _json(text):
+    for value in json_text.listed(text):
         sizes = value if isinstance(value, list) else []
         result.append([size for size in sizes if isinstance(size, int)] if _all_integers(sizes) else [])
     return result
@@ -119,14 +119,6 @@ def _tensor_shapes(text: str) -> list[list[int]]:
 
 def _all_integers(values: list[object]) -> bool:
     return all(isinstance(value, int) for value in values)
-
-
-def _json(text: str) -> list[object]:
-    try:
-        result = json_text.parsed(text)
-    except ValueError:
-        return []
-    return result if isinstance(result, list) else []
 
 
 def products(names: pd.Series, shapes: pd.Series) -> pd.DataFrame:

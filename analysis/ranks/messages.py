@@ -68,10 +68,10 @@ def _of_operators(trace: Trace, kernels: pd.DataFrame, operation: pd.Series) -> 
 
 def _message(shapes: str, types: str, arguments: str) -> tuple[int | None, int | None, int | None]:
     """Return how many elements a rank gives, the bytes of one, and the ranks of the group, as far as an operator's texts tell."""
-    listed = _list(arguments)
+    listed = json_text.listed(arguments)
     last = listed[-1] if listed else None
     members = int(last) if isinstance(last, int | str) and str(last).isascii() and str(last).isdigit() else None
-    elements = sum(_elements(one) for one in _list(shapes))
+    elements = sum(_elements(one) for one in json_text.listed(shapes))
     kind = aten.dtype(types)
     return elements or None, ELEMENT_BYTES.get(kind) if kind else None, members or None
 
@@ -83,14 +83,6 @@ def _elements(shape: object) -> int:
     if all(isinstance(size, int) and size >= 0 for size in shape):
         return int(np.prod([int(size) for size in shape], dtype=object))
     return sum(_elements(one) for one in shape)
-
-
-def _list(text: str) -> list[object]:
-    try:
-        result = json_text.parsed(text) if text else []
-    except ValueError:
-        return []
-    return result if isinstance(result, list) else []
 
 
 def bus_factor(operation: str, members: int) -> float:

@@ -21,7 +21,7 @@ from pyarrow import parquet
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text, parquet_files
-from kernelscope.analysis.files.head import read_head
+from kernelscope.analysis.files.head import refuse_endless
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
@@ -37,7 +37,7 @@ def summarise(path: str, folder: str) -> dict[str, Any]:
     capture, target = Path(path), Path(folder)
     outcome: dict[str, Any] = {"path": path, "digest": path, "headers": [], "reason": ""}
     try:
-        read_head(capture)  # refuses pipes, which never end
+        refuse_endless(capture)
         outcome["digest"] = digest = _digest(capture)
         index = target / f"{digest}.json"
         sizes = _sizes(index)
@@ -47,7 +47,9 @@ def summarise(path: str, folder: str) -> dict[str, Any]:
                 sizes |= _write(one, target, f"{digest}-{number}")
             _replace(index, json.dumps(sizes))
         outcome["headers"] = [str(target / name) for name in sizes if name.endswith(".json")]
-    except (EvidenceError, OSError, ValueError) as error:
+    except OSError as error:
+        outcome["reason"] = f"{error.filename or path}: {error.strerror or error}"
+    except (EvidenceError, ValueError) as error:
         outcome["reason"] = str(error)
     return outcome
 

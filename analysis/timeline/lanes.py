@@ -153,22 +153,13 @@ def _arguments(operators: pd.DataFrame) -> pd.Series:
     number, first = parts.numbered(operators[columns])
     said = []
     for row in plain.rows(operators[columns].iloc[first]):
-        types, shapes, values = ([] if row[name] is None else _listed(row[name]) for name in columns)
+        types, shapes, values = ([] if row[name] is None else json_text.listed(row[name]) for name in columns)
         told = [
             f"{kind}{shape}" if shape else str(value or kind or "none")
             for kind, shape, value in zip_longest(types, shapes, values, fillvalue="")
         ]
         said.append(", ".join(told)[:_ARGUMENTS] or None)
     return pd.Series(np.array(said, dtype=object)[number], index=operators.index, dtype="string")
-
-
-def _listed(text: str) -> list[Any]:
-    """Return a list that stands in a trace as JSON; nothing of what is none."""
-    try:
-        found = json_text.parsed(text)
-    except ValueError:
-        return []
-    return found if isinstance(found, list) else []
 
 
 def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:

@@ -33,9 +33,10 @@ def exclusive_folder(path: Path) -> Iterator[None]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if isinstance(error, BlockingIOError):
-                raise
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # such a file system
         yield
     finally:
         os.close(descriptor)

@@ -7,8 +7,9 @@ from math import prod
 
 import pandas as pd
 
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.kernels.work.amounts import Amount
-from kernelscope.analysis.kernels.work.tensors import Shape, as_problem, list_of, shapes_of, short_name
+from kernelscope.analysis.kernels.work.tensors import Shape, as_problem, shapes_of, short_name
 
 Triple = tuple[Shape, Shape, Shape]  # input, weights and output of a convolution, channels first
 _BACKWARD = ("convolution_backward", "cudnn_convolution_backward", "miopen_convolution_backward")
@@ -78,10 +79,10 @@ _PLACES = {
 
 def _convolved(short: str, x: Shape, weights: Shape, arguments: str) -> Shape | None:
     """Return the shape of a convolution's output: floor((in + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 an axis."""
-    places, values = _PLACES.get(short), list_of(arguments)
+    places, values = _PLACES.get(short), json_text.listed(arguments)
     if places is None or len(values) <= max(places):
         return None
-    stride, padding, dilation = (list_of(values[place]) if isinstance(values[place], str) else [] for place in places)
+    stride, padding, dilation = (json_text.listed(values[place]) if isinstance(values[place], str) else [] for place in places)
     axes = len(x) - 2
     settings = [[*one] * axes if len(one) == 1 else one for one in (stride, padding, dilation)]
     if any(len(one) != axes or any(type(n) is not int for n in one) for one in settings) or 0 in settings[0]:

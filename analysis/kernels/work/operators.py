@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from kernelscope.analysis.files import json_text
 from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.kernels.work.amounts import ELEMENT_BYTES, ELEMENTS, Amount
 from kernelscope.analysis.kernels.work.convolutions import Triple, of_convolution
-from kernelscope.analysis.kernels.work.tensors import Shape, as_problem, bytes_of, list_of, shapes_of, short_name
+from kernelscope.analysis.kernels.work.tensors import Shape, as_problem, bytes_of, shapes_of, short_name
 from kernelscope.analysis.trace import CONVOLUTIONS
 
 _TYPES = {
@@ -42,7 +43,7 @@ def of_operator(
 
 def _sizes_of(types: str, tensors: tuple[Shape, ...], dtype: str) -> list[int | None]:
     """Return how many bytes an element of each input has."""
-    dtypes = list_of(types)
+    dtypes = json_text.listed(types)
     known = ELEMENT_BYTES.get(dtype)
     return [_TYPES.get(str(dtypes[place])) if place < len(dtypes) else known for place in range(len(tensors))]
 
@@ -55,7 +56,7 @@ def _of_product(name: str, text: str, tensors: tuple[Shape, ...], strides: str, 
     first, second = aten.PRODUCTS[name]
     batch = prod(tensors[first][:-2])
     moved = bytes_of([(tensors[first], size[first]), (tensors[second], size[second]), ((batch, m, n), size[first])])
-    lies = list_of(strides)
+    lies = json_text.listed(strides)
     flags = [_flag(lies[place]) if place < len(lies) else None for place in (first, second)]
     transpose = "".join(flag for flag in flags if flag) if all(flags) else None
     problem = as_problem([tensors[first], tensors[second]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 from kernelscope.analysis.files import json_text
 
@@ -21,17 +20,9 @@ def short_name(name: str) -> str:
 def shapes_of(text: str) -> tuple[Shape, ...]:
     """Return a shape for each input; empty for what is no tensor."""
     return tuple(
-        tuple(entry) if isinstance(entry, list) and all(type(size) is int for size in entry) else () for entry in list_of(text)
+        tuple(entry) if isinstance(entry, list) and all(type(size) is int for size in entry) else ()
+        for entry in json_text.listed(text)
     )
-
-
-def list_of(text: str) -> list[Any]:
-    """Return the list that a text is in JSON; an empty one where it is none."""
-    try:
-        result = json_text.parsed(text)
-    except ValueError:
-        return []
-    return result if isinstance(result, list) else []
 
 
 def bytes_of(tensors: Iterable[tuple[Shape, int | None]]) -> int | None:
