@@ -56,6 +56,8 @@ def answer(result: Result) -> str:
         return f"Mostly start-up: {kernels}{host}.{more}"
     if recorded_ns:
         whole = f"Kernels take {duration(step_ns)} of the {duration(recorded_ns)} recorded"
+    elif result.get("program"):
+        whole = f"The program takes {duration(step_ns)} from its import of {result['framework']} on"
     else:
         totals = f"{'What ran spans' if result.get('timeline', True) else 'Kernels and copies add up to'} {duration(step_ns)}"
         step = "A step" if result.get("certain", True) else "What repeats (a step, or a part of one, such as a layer)"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelscope.analysis.kernels import short_names
-from kernelscope.reports import units
+from kernelscope.reports import content, units
 
 _APART = 0.005  # of a step: so far the host's steps are from the device's before it is said
 RATE = "gflops_per_s"
@@ -50,7 +50,8 @@ def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:
     """Return what a breakdown is of, in parts: framework, network and mode of a run, or the tool that recorded a capture."""
     source = breakdown.get("source") or {}
     tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key))
-    return [str(part) for part in (tool, *(breakdown.get(key) for key in ("framework", "network_name", "mode"))) if part]
+    run = (breakdown.get("framework"), breakdown.get("network_name"), content.mode(breakdown.get("mode")))
+    return [str(part) for part in (tool, *run) if part]
 
 
 def whole(breakdown: Mapping[str, Any]) -> str:
@@ -60,7 +61,8 @@ def whole(breakdown: Mapping[str, Any]) -> str:
         return "profiled function"
     if breakdown.get("inside"):
         return f"range {breakdown['inside']}"
-    return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), "step")
+    step = "program" if breakdown.get("mode") == content.WHOLE else "step"
+    return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), step)
 
 
 def whole_ns(breakdown: Mapping[str, Any]) -> int:

@@ -26,6 +26,8 @@ EXPLAINED = 0.80  # under this share of the step with a known layer, layers expl
 WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
 CAUSES = 3
 _NAMED = 4  # sides that one sentence can hold beside the fastest
+WHOLE = "whole"  # the mode of a program that was recorded as one step, as it has none
+_ONE = {"train": "A step of training", "infer": "A step of inference", WHOLE: "The program"}
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
 CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons have not
 
@@ -118,11 +120,17 @@ def work(result: Result) -> str:
     network = result["network"]
     threads = result["threads"]
     parts = [
-        f"{network['name']} ({network['title']})" if network.get("title") else network["name"], result["mode"],
+        f"{network['name']} ({network['title']})" if network.get("title") not in (None, "unknown") else network["name"],
+        mode(result["mode"]),
         batch(result), result["device"],
         f"{threads} thread{'' if threads == 1 else 's'}" if threads else None, conditions(result["conditions"]),
     ]  # fmt: skip
     return " · ".join(str(part) for part in parts if part)
+
+
+def mode(name: str | None) -> str | None:
+    """Return how what a step is stands beside other facts."""
+    return "whole program" if name == WHOLE else name
 
 
 def conditions(recorded: str) -> str:
@@ -182,8 +190,8 @@ def _speeds(result: Result) -> str:
     best = rows[0]
     step = f"{units.duration(best['step_median_ns'])} per step"
     if len(rows) == 1:
-        kind, network = "training" if result["mode"] == "train" else "inference", result["network"]["name"]
-        said = f"A step of {kind} takes {_step(best)}: {network}"
+        network = result["network"]["name"]
+        said = f"{_ONE.get(result['mode'], 'A step')} takes {_step(best)}: {network}"
         return said if PurePath(network).stem == best["framework"] else f"{said} in {best['framework']}"  # a script's own name
     alike = [best, *takewhile(lambda row: row.get("significant") is False, rows[1:])]
     if len(alike) > 1:
@@ -291,7 +299,7 @@ def warnings(result: Result, traced: bool = True) -> list[str]:
     found = [f"fairness: {text}" for text in failures(result)]
     found += [f"{row['framework']}: the run is marked incomplete" for row in result["summary"] if row.get("complete") is False]
     unsettled = [row["framework"] for row in result["summary"] if row.get("settled") is False]
-    if unsettled:
+    if unsettled and result["mode"] != WHOLE:
         found.append(f"step times had not settled after warm-up ({', '.join(unsettled)}); raise --warmup")
     for name, share in coverage(result).items():
         if units.known(share) and share < EXPLAINED:

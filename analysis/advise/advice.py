@@ -88,7 +88,8 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
 
     Keys: schema, path, framework, device, hardware, step_ns, range_ns (the shortest and the longest step, where they differ
     much; else None), batch (samples of a step, None where not known), per, steps (what they were taken from), certain (whether
-    what repeats is surely a step), few_steps (how many were measured, where these are few; else None), recorded_ns (of a
+    what repeats is surely a step), program (whether it is a whole program, which has no steps), few_steps (how many were
+    measured, where these are few; else None), recorded_ns (of a
     recording whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why
     nothing that computes was recorded; else None), ranges (name, ns: where the program was longest, of such a recording; else
     empty), devices (how many do work), other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns;
@@ -115,6 +116,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "batch": _batch(subject),
         "batch_source": subject.trace.info.get("batch_source"),
         "per": subject.per,
+        "program": subject.program,
         "few_steps": _few(subject),
         "steps": subject.steps,
         "certain": subject.certain,
@@ -303,21 +305,38 @@ def _left_out(subject: Subject) -> list[str]:
     ]
 
 
+def _took(subject: Subject, ns: float) -> str:
+    took = f"took {words.duration(ns)} while"
+    return f"the program {took} it was" if subject.program else f"steps {took} they were"
+
+
+def _why_shorter(subject: Subject) -> str:
+    """Return why the pass that records less can be the longer one."""
+    if subject.program:
+        return "the machine was busy, or the program does not do the same each time"
+    return (
+        "they are not of one kind, or the machine was busy, and the parts may not be this step's; "
+        "`kernelscope breakdown --by step` shows each"
+    )
+
+
+def _step(subject: Subject) -> str:
+    return "program" if subject.program else "step"
+
+
 def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     notes = []
     traced_ns = subject.facts.get("traced_step_ns")
     if traced_ns and traced_ns < _SHORTER * subject.step_ns:
         notes.append(
-            f"steps take {words.duration(traced_ns)} in the pass that the parts come from, and "
-            f"{words.duration(subject.step_ns)} in the one that records nothing: they are not of one kind, or the machine was "
-            "busy, and the parts may not be this step's; "
-            "`kernelscope breakdown --by step` shows each"
+            f"{'the program takes' if subject.program else 'steps take'} {words.duration(traced_ns)} in the pass that the parts "
+            f"come from, and {words.duration(subject.step_ns)} in the one that records nothing: {_why_shorter(subject)}"
         )
     if traced_ns and traced_ns > (1 + _COST) * subject.step_ns:
         of_host = "the host's time" if not subject.on_host else "the rows that it made longer"
         notes.append(
-            f"steps took {words.duration(traced_ns)} while they were recorded; what recording cost is taken out of {of_host}, so "
-            f"that the parts add up to the step without it, {words.duration(subject.step_ns)}"
+            f"{_took(subject, traced_ns)} recorded; what recording cost is taken out of {of_host}, so "
+            f"that the parts add up to the {_step(subject)} without it, {words.duration(subject.step_ns)}"
         )
     notes += _left_out(subject)
     threads, cores = subject.setting("threads"), subject.cores
@@ -342,7 +361,8 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
         if overhead_ns > _ASIDE * subject.recorded_ns:
             notes.append(f"{words.duration(overhead_ns)} of it were taken by the profiler itself, by its own records")
     elif subject.steps is None and subject.per != "a step" and subject.timeline:
-        notes.append("nothing in the recording repeats as steps do: all of it counts, start-up included")
+        known = "no steps were seen in the program" if subject.program else "nothing in the recording repeats as steps do"
+        notes.append(f"{known}: all of it counts, start-up included")
     if not subject.timeline and not subject.recorded_ns:
         notes.append("the recording holds totals of the whole program: idle time and what runs side by side are not in it")
     return notes

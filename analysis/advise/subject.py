@@ -57,7 +57,7 @@ class Subject:
     all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others. foreign_cores:
     how many cores other processes kept busy meanwhile; None where not known. certain: whether what repeats is surely a step.
     lengths: of the measured steps, ns; empty where there are none. by_step: [rows, steps], ns of each row in each step; None
-    where not known.
+    where not known. program: whether the step is a whole program, which has none.
     """
 
     path: str
@@ -78,6 +78,12 @@ class Subject:
     certain: bool = True
     lengths: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     by_step: npt.NDArray[np.float64] | None = None
+    program: bool = False
+
+    @property
+    def in_each(self) -> str:
+        """Of what counts are: of each step, or of all that was recorded."""
+        return "in each step" if self.per == STEPS else WHOLE
 
     @property
     def range_ns(self) -> list[int] | None:
@@ -230,16 +236,24 @@ def of_run(run: Run, path: str) -> Subject:
     facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
     if critical_device(trace) is not None:
-        return _without_recording(of_trace(trace, path), run, facts)
+        return _named(_without_recording(of_trace(trace, path), run, facts), run)
     rows, step_ns = host_account.of_run(run, trace)
     facts["traced_step_ns"] = mean_step_ns(trace.steps[~trace.steps["warmup"]])
     steps = run.clean_steps()
     used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
-    return Subject(
+    subject = Subject(
         path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", len(steps), facts,
         None if used is None or pd.isna(used) else float(used), foreign_cores=core_use.foreign_of_run(run),
         lengths=_lengths(steps),
     )  # fmt: skip
+    return _named(subject, run)
+
+
+def _named(subject: Subject, run: Run) -> Subject:
+    """Return it with what its step is: of a program without any it is the program."""
+    if run.whole:
+        subject.program, subject.per, subject.steps = True, WHOLE, None
+    return subject
 
 
 def _without_recording(subject: Subject, run: Run, facts: dict[str, Any]) -> Subject:

@@ -29,7 +29,7 @@ from kernelscope.analysis.trace.records import check_schema, read_object, read_t
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 24  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 25  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,11 @@ class Run:
             main = next((path for path in result if PurePosixPath(path).name in started), None)
         return main, result
 
+    @property
+    def whole(self) -> bool:
+        """Whether the program has no steps and all of it was recorded as one (`profile --mode whole`)."""
+        return bool(self.record["options"]["mode"] == "whole")
+
     def clean_steps(self) -> pd.DataFrame:
         """The measured steps of all repeats of the clean pass; an empty table when there is none."""
         measured = [data.measured for data in self.passes("clean")]
@@ -166,7 +171,9 @@ class Run:
     def _clean_alone(self) -> str:
         """Return the clean step in words, where nothing but it is known."""
         clean, count = self.clean_step_ns, sum(len(data.measured) for data in self.passes("clean"))
-        known = f"a step takes {(clean or 0) / 1e6:,.2f} ms (the median of {count}); where its time goes is not known: "
+        typical = f"{(clean or 0) / 1e6:,.2f} ms"
+        takes = f"the program takes {typical}" if self.whole else f"a step takes {typical} (the median of {count})"
+        known = f"{takes}; where its time goes is not known: "
         return "" if clean is None else known
 
     def trace(self) -> Trace:

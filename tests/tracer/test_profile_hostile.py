@@ -24,7 +24,7 @@ def _bad(folder: Path, what: str, **more: Any) -> subprocess.CompletedProcess[st
 
 
 def test_a_script_that_never_steps(tmp_path: Path) -> None:
-    done = profiled(tmp_path / "run", sys.executable, str(TOY), "0")
+    done = profiled(tmp_path / "run", sys.executable, str(TOY), "0", options=("--quiet", "--once"))
     assert (done.returncode, done.stdout) == (4, "")
     assert "no steps were seen: pytorch: nothing stepped" in done.stderr
     assert "`from kernelscope.tracer import step`, and `with step():` around it" in done.stderr

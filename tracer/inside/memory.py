@@ -1,4 +1,4 @@
-"""How much memory processes have resident."""
+"""How much memory processes have resident, and how much is left."""
 
 from typing import Any, Dict, Optional
 
@@ -13,6 +13,15 @@ def resident(processes: Any = ("self",)) -> Dict[str, Optional[int]]:
         for name, size in _of(process).items():
             found[name] = found.get(name, 0) + size
     return found
+
+
+def available() -> Optional[int]:
+    """Return how many bytes the system can still give without swapping; nothing where /proc does not tell."""
+    try:
+        with open("/proc/meminfo") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")), None)
+    except OSError:
+        return None
 
 
 def _of(process: Any) -> Dict[str, int]:

@@ -4,6 +4,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 PASSES = ("check", "clean", "layers", "kernels", "lines")
 REPEATED = ("clean", "kernels")  # times are compared: the clean pass for its interval, the kernels one to choose among
+WHOLE = "whole"  # the mode of a program without steps: all of it is one
 WINDOW_STEPS = 5  # steps of one turn: short against the machine's drift, long against the switch between children
 HOST_BATCHES = 8  # distinct batches that are cycled through
 # In steady conditions the clean pass goes on until a restart has measured so much of each side, or has so many windows: of LeNet

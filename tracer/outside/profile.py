@@ -15,6 +15,7 @@ from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.launch import launch
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
+from kernelscope.tracer.inside.profiling.recording import MARKING
 from kernelscope.tracer.outside import conditions, process_noise
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 from kernelscope.tracer.outside.run_folder import dated, move_content
@@ -22,6 +23,7 @@ from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.version import VERSION
 
 FOLDER = "profiles"  # where results go for which no folder is named
+_SHORT_S = 60.0  # a command without steps that lasts longer is run again only when that is asked for
 _FIRST = ".first"  # behind the name of a folder whose command is run again
 
 
@@ -52,23 +54,45 @@ def profile(
 ) -> Outcome:
     """Run the command and write the run folder, which is there; raise UsageError where there is no such command.
 
-    Where the command ends before all passes have their steps it is run again for each pass, and where it only evaluates a model
-    that it could train, again with the model's calls as steps; the recording that has more is kept. asked: our own command
-    line. once: do not run it again.
+    Where the command ends before all passes have their steps it is run again for each pass; where it only evaluates a model
+    that it could train, with the model's calls as steps; where it has no steps, as a whole. The recording that has more is kept.
+    asked: our own command line. once: do not run it again.
     """
+    tries = not (once or options.rerun or options.window)
+    began = time.monotonic()
     outcome = _recorded(command, options, folder, label, asked)
-    if once or options.rerun or options.window or outcome.status:  # a failing command is not made to fail again
-        return outcome
+    lasted = time.monotonic() - began
+    while tries and not outcome.status and (again := _another_try(outcome, options, lasted)):  # what fails is not made to again
+        print(f"kernelscope: {again} (--once forbids that)", file=sys.stderr)
+        outcome = _better(outcome, command, options, folder, label, asked)
+    return outcome
+
+
+def _another_try(outcome: Outcome, options: ProfileOptions, lasted: float) -> str | None:
+    """Change the options so that another try can record more, and return in words why and how; None where nothing would.
+
+    lasted: seconds that the command took.
+    """
+    if options.rerun:
+        return None
     if outcome.short >= 2:
-        why = f"it ended before all passes had their steps (missing: {', '.join(outcome.missing)})"
-        runs = f"{len(options.passes)} times more, once for each pass"
         options.rerun, options.few = True, outcome.short
-    elif outcome.evaluates and options.mode == "auto":
-        why, runs = "it made an optimizer and never stepped it", "once more, with calls of the model as steps"
+        why = f"it ended before all passes had their steps (missing: {', '.join(outcome.missing)})"
+        return f"{why}: it is run {len(options.passes)} times more, once for each pass"
+    if outcome.evaluates and options.mode == "auto":
         options.mode = "infer"
-    else:
-        return outcome
-    print(f"kernelscope: {why}: it is run {runs} (--once forbids that)", file=sys.stderr)
+        return "it made an optimizer and never stepped it: it is run once more, with calls of the model as steps"
+    if outcome.stepless and lasted < _SHORT_S:
+        options.take_whole()
+        why = "it made one step" if outcome.short else "it has no steps that were seen"
+        return f"{why}: it is run {len(options.passes)} times more and recorded as a whole; {MARKING}"
+    return None
+
+
+def _better(
+    outcome: Outcome, command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str]
+) -> Outcome:
+    """Record again; return the outcome of the try that has more, whose recording is kept."""
     first = folder.with_name(folder.name + _FIRST)
     move_content(folder, first)
     again = _recorded(command, options, folder, label, asked)

@@ -20,6 +20,13 @@ _MOST = 0.5  # of a step
 _SHORT = 10_000  # ns: kernels that last less take about as long as their launch
 _LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
 _WAITED_IN = r"(?i)backward"  # ranges in which the program waits for threads of the framework
+_OWN_GAINS = "all of it, where that code need not run or can run beside what computes"
+_OWN_REMEDIES = {  # of a program without steps, and of others
+    True: "nothing computes while these lines run (loading, compiling, files, loops in Python): do once what can be done once, "
+    "keep its result, and work on whole tensors instead of items",
+    False: "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches "
+    "instead of items",
+}
 _MOVE = "move what the program does there out of the step, or onto another thread"
 _NAME = (
     "record what the program does there (with_stack=True of torch.profiler, NVTX ranges, or `kernelscope profile`), and move it "
@@ -199,16 +206,15 @@ def own_code(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "python",
-            "the program's own code runs in the step outside of any operator",
+            f"the program's own code runs{'' if subject.program else ' in the step'} outside of any operator",
             ns,
-            "all of it, where that code leaves the loop or runs on another thread",
+            _OWN_GAINS if subject.program else "all of it, where that code leaves the loop or runs on another thread",
             [
                 f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
                 *words.where(rows[rows["detail"].notna().to_numpy(bool)], "detail"),
                 *words.idle_lines(subject, ns),
             ],
-            "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches "
-            "instead of items",
+            _OWN_REMEDIES[subject.program],
             "",
             words.ids(rows),
         )

@@ -14,6 +14,7 @@ from kernelscope.analysis.advise.subject import Subject
 _MANY = 100  # operators a step, outside of layers and of the optimizer
 _BATCH = 8  # smaller batches have little to gain
 _MULTIPLE = 0.02  # by which a number of operators may miss being one for each sample, or two, ...
+_SMALL_NS = 100_000  # of one call: what starting it costs, some 10 us, is no great part of larger ones
 _READS = ("aten::item", "aten::_local_scalar_dense")
 _IN_A_LINE = r"^(?!\s*(?:async\s+)?for\b).*\bfor\b.+\bin\b"  # a loop within a statement, which counts once
 _WHOLE_BATCH = (
@@ -42,8 +43,10 @@ def over_samples(subject: Subject) -> list[Advice]:
         return []
     often = rows[(rows["count"] >= batch).to_numpy(bool)]
     by_sample = bool(len(often)) and bool(known) and _of_samples(often, batch) >= words.time_of(often) / 2
-    if by_sample:
-        often = rows[(rows["count"] >= _MOST * batch).to_numpy(bool)]
+    often = rows[(rows["count"] >= _MOST * batch).to_numpy(bool)] if by_sample else _small(often)
+    computing = computing if by_sample else often[(often["part"] == COMPUTE).to_numpy(bool)]
+    if float(computing["count"].sum()) < least:
+        return []
     ns = words.time_of(often)
     lines = words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=_MOST * batch)
     lines = lines or words.lines(subject, 0.1 * ns, words.SLOWED * ns, names=_IN_A_LINE)
@@ -60,7 +63,7 @@ def over_samples(subject: Subject) -> list[Advice]:
     return [
         Advice(
             topic,
-            f"{words.count(float(computing['count'].sum()))} small operators run in each step outside of the model's layers",
+            f"{words.count(float(computing['count'].sum()))} small operators run {subject.in_each} outside of the model's layers",
             ns * (1 - 1 / batch),
             estimate,
             [
@@ -83,7 +86,7 @@ def one_by_one_read(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "small operators",
-            f"{words.count(count)} values are read out of tensors one after the other in each step",
+            f"{words.count(count)} values are read out of tensors one after the other {subject.in_each}",
             float(ns),
             "one copy of a whole tensor instead of one call for each value",
             [
@@ -107,6 +110,13 @@ def reading_out(subject: Subject) -> tuple[pd.DataFrame, float]:
     if not count >= _MANY:
         return none
     return rows[((rows["count"] >= _MOST * count) & (rows["cause"] == idle_causes.OPERATOR)).to_numpy(bool)], count
+
+
+def _small(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of operators of which a call is short."""
+    computing = rows[(rows["part"] == COMPUTE).to_numpy(bool)].groupby("operator")[["time_ns", "count"]].sum()
+    large = computing.index[(computing["time_ns"] >= _SMALL_NS * computing["count"]).to_numpy(bool)]
+    return rows[~rows["operator"].isin(large).to_numpy(bool)]
 
 
 def _turns(computing: pd.DataFrame) -> int:

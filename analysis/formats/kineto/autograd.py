@@ -19,6 +19,7 @@ from kernelscope.analysis.kernels.classify import operator_kind
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
+_COMPUTES_NS = 20_000  # more than what calling and recording a few other operators takes
 ENGINE = "autograd::engine::evaluate_function"
 
 
@@ -82,7 +83,8 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     """Return as kernels the operators that compute by themselves and hold no library's primitive.
 
     holding: rows of operators in which a primitive ran. An operator computes by itself when its name may and it calls at
-    most views, allocation and fills; a fill is part of such a caller.
+    most views, allocation and fills; a fill is part of such a caller. So does one that calls others and takes most of its time
+    outside of them, as reductions do that copy together what their threads found: what it calls is part of it.
     """
     parent = operators["parent"].to_numpy()
     names = operators["name"].astype("object").where(operators["name"].notna(), "")
@@ -92,9 +94,11 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     calls_others[parent[~minor & (parent >= 0)]] = True
     possible = names.map({name: aten.may_compute(name) for name in names.unique()}).to_numpy(dtype=bool)
     own = possible & ~holds & ~calls_others
+    mostly = possible & ~holds & calls_others & _mostly_itself(operators, parent)
     inside = own[np.maximum(parent, 0)] & (parent >= 0)
     filled_inside = inside & names.isin(aten.FILLS).to_numpy()
-    result = operators[own & ~filled_inside].copy()
+    part = (parent >= 0) & (owners(mostly, parent)[parent] >= 0)
+    result = operators[((own & ~filled_inside) | mostly) & ~part].copy()
     result["operator"], result["library"] = result["name"], "aten"
     result["problem"] = of_text(result["shapes"], aten.problem)
     result["dtype"] = of_text(result["types"], aten.dtype)
@@ -106,6 +110,15 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     result = result.join(aten.products(result["name"], result["shapes"]))
     kernels: pd.DataFrame = result.assign(duration_ns=result["end_ns"] - result["start_ns"], count=1, device="cpu")
     return kernels
+
+
+def _mostly_itself(operators: pd.DataFrame, parent: Int) -> Bool:
+    """Return where most of an operator's time, and more than calls of others cost, is in none of those that it calls."""
+    lasted = (operators["end_ns"] - operators["start_ns"]).to_numpy(np.int64)
+    called = np.bincount(parent[parent >= 0], weights=lasted[parent >= 0], minlength=len(lasted))
+    alone = lasted - called
+    mine: Bool = (alone >= _COMPUTES_NS) & (2 * alone >= lasted)
+    return mine
 
 
 def _kinds(names: pd.Series, parent: Int) -> pd.Series:

@@ -102,6 +102,10 @@ class Base(object):
         """End the operator trace and write it; return the names of its files, operators.* as in a run's folder."""
         return []
 
+    def interruptible(self) -> bool:
+        """Return whether the operator trace can be ended here, in the middle of the program."""
+        return True
+
     def detach(self) -> None:
         """Take away what attach put there."""
         self.ranging.undo()

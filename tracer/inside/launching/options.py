@@ -3,7 +3,10 @@
 import argparse
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from kernelscope.tracer.inside.plan import WHOLE
+
 PASSES = ("clean", "layers", "kernels", "lines")
+MODES = ("auto", "train", "infer", WHOLE)
 STEPS = 20  # of the clean pass, where nothing else is asked for
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
 RERUN_WARMUP = 3  # first steps of a script that is run for one pass only
@@ -15,15 +18,16 @@ _FOCUS = "profile the lines of this function, train.py:Model.forward; may be rep
 
 class ProfileOptions(object):
     """What is recorded. steps: of the clean pass; each other one has half as many. more: clean steps beside these, where their
-    times waver. window: steps (A, B) of the script to use
-    instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has
-    a run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
-    lines are profiled, as FILE:FUNCTION; without any those that hold the step loop. limit: bytes that may be held. full_paths:
-    home folders and user names stay in what is written. sources: the program's own files are kept. passes: which are recorded.
-    changes: what is changed of the program (see tracer.inside.changes). variables: of its environment. end: it ends with the last
-    pass. ranks: "all" or "0,7"; without, rank 0. Ranks record the same steps: these are counted and not timed.
-    alone: the command is one rank, whose launcher started us. few: how many steps the command has, where an earlier run of it
-    ended before all passes had theirs: one of them is measured at least.
+    times waver. window: steps (A, B) of the script to use instead, of which each pass but the clean one has a fifth. warmup:
+    least number of steps before. rerun: whether each pass has a run of the command. seconds: after which a pass ends with what
+    it has. mode: one of MODES, what a step is; WHOLE: the program from the first import of a framework to its end is the only
+    one, and each pass has a run of the command. focus: functions whose lines are profiled, as FILE:FUNCTION; without any those
+    that hold the step loop. limit: bytes that may be held. full_paths: home folders and user names stay in what is written.
+    sources: the program's own files are kept. passes: which are recorded. changes: what is changed of the program (see
+    tracer.inside.changes). variables: of its environment. end: it ends with the last pass. ranks: "all" or "0,7"; without, rank
+    0. Ranks record the same steps: these are counted and not timed. alone: the command is one rank, whose launcher started us.
+    few: how many steps the command has, where an earlier run of it ended before all passes had theirs: one of them is measured
+    at least.
     """
 
     def __init__(
@@ -65,9 +69,18 @@ class ProfileOptions(object):
         self.ranks = ranks
         self.alone = alone
         self.few = few
+        if mode == WHOLE:
+            self.take_whole()
+
+    def take_whole(self) -> None:
+        """Record the whole program as one step, in a run for each pass; without layers: no model is known when it begins."""
+        self.mode, self.rerun = WHOLE, True
+        self.passes = [name for name in self.passes if name != "layers"]
 
     def plans(self) -> List[List[Dict[str, Any]]]:
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
+        if self.mode == WHOLE:
+            return [[{"pass": name, "skip": 0, "steps": 1, "more": 0}] for name in PASSES if name in self.passes]
         half = max(1, self.steps // 2)
         counts = {name: self.steps if name == "clean" else half for name in PASSES}
         if self.window is not None and not self.rerun:
@@ -110,7 +123,7 @@ def _shared(steps: int) -> Dict[str, int]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what can be asked for to a command line, the command itself (`script`) included; see `asked` and `command`."""
     add = parser.add_argument
-    add("--mode", choices=("auto", "train", "infer"), default="auto", help="what a step is (default: what is found)")
+    add("--mode", choices=MODES, default="auto", help="what a step is; whole: all of the program (default: what is found)")
     add(
         "--steps",
         type=_steps,

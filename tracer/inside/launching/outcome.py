@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.frameworks import SCRIPTS
 from kernelscope.tracer.inside.launching.options import PASSES
+from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import parts
 
 SPEC_FILE = "profile.json"
@@ -19,7 +20,8 @@ class Outcome(object):
     """How it went. name: what was run. status: the command's exit status as a shell gives it. seen: one line on what was
     recorded, None for nothing. problems: one line for each thing that was not. missing: passes that were not recorded. short:
     after how many steps the script ended, where that is why; else 0. evaluates: whether nothing was recorded because it made an
-    optimizer and never stepped it. ranks: folders of the ranks, where these were recorded.
+    optimizer and never stepped it. stepless: whether nothing was, as the program has no steps. ranks: folders of the ranks, where
+    these were recorded.
     """
 
     def __init__(
@@ -31,12 +33,14 @@ class Outcome(object):
         missing: Sequence[str] = (),
         short: int = 0,
         evaluates: bool = False,
+        stepless: bool = False,
         ranks: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.missing = list(missing)
         self.short = short
         self.evaluates = evaluates
+        self.stepless = stepless
         self.status = status
         self.seen = seen
         self.problems = problems
@@ -67,6 +71,8 @@ class Result(object):
         self.notes = _json_lines(os.path.join(run.folder, "notes.jsonl"))
         self.problems: List[str] = []
         self.short = 0
+        self.stepless = False
+        self.whole = run.record["options"]["mode"] == WHOLE
 
     def outcome(self) -> "Outcome":
         """Complete run.json and say what it holds."""
@@ -94,7 +100,7 @@ class Result(object):
         name = record["options"]["network"]
         seen = self._seen(measured) if measured else None
         never = self.status == 0 and any(note["kind"] == "never stepped" for note in self.notes)
-        return Outcome(name, self.status, seen, self.problems, missing, self.short, never)
+        return Outcome(name, self.status, seen, self.problems, missing, self.short, never, self.stepless)
 
     def _about_steps(self) -> Dict[str, Any]:
         """Return what the recorded process said of its steps; nothing where it had none."""
@@ -103,6 +109,10 @@ class Result(object):
 
     def _seen(self, measured: Any) -> str:
         record = self.run.record
+        if self.whole:
+            passes = ", ".join(entry.rpartition(" ")[0] for entry in measured)
+            whole = (record["options"]["network"], record["framework"], record["version"], passes)
+            return "%s: all of it, from the import of %s %s on; passes: %s" % whole
         kind = "training" if record["options"]["mode"] == "train" else "inference"
         about = (record["options"]["network"], kind, record["framework"], record["version"])
         end = self._about_steps().get("end")
@@ -125,7 +135,9 @@ class Result(object):
         entry: Dict[str, Any] = {"status": "complete" if usable else "failed", "folders": [place for place, _ in usable]}
         if not report["complete"]:
             entry["reason"] = report["reason"]
-        if report.get("ended_early"):
+        if self.whole and report.get("ended_early"):
+            self.problems.append("%s: not recorded, %s" % (name, report["ended_early"]))
+        elif report.get("ended_early"):
             self.problems.append("%s: ended after %d steps: %s" % (name, report["measured"], report["ended_early"]))
         if usable:
             entry["sampling"] = self.watcher.describe(usable[-1][0])
@@ -167,7 +179,7 @@ class Result(object):
         record["version"] = report["versions"].get(report["framework"].partition("-")[0])  # keras-torch: Keras's
         for key, told in (("versions", "versions"), ("settings", "settings"), ("model", "network")):
             record[key] = report.get(told) or record.get(key)
-        options["mode"] = "train" if report["training"] else "infer"
+        options["mode"] = WHOLE if self.whole else "train" if report["training"] else "infer"
         stated = options["batch"] and not record.get("batch_source")
         if report.get("batch") and not (stated and report.get("batch_source")):  # only the layers pass sees DataLoaders
             options["batch"], record["batch_source"] = report["batch"], report.get("batch_source")
@@ -185,7 +197,12 @@ class Result(object):
         steps = json.loads(kinds["steps"])["steps"] if "steps" in kinds else None
         if "fault" in kinds:
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]
+        elif self.whole and steps is not None:
+            if not any(problem.startswith(missing[0]) for problem in self.problems):
+                self.problems.append("%s: not recorded" % ", ".join(missing))
+            return
         elif steps is not None:
+            self.stepless = steps < 2 and not self.status
             self.short = steps
             text = self._ended_after(steps)
         elif "worker" in kinds and not os.path.exists(self._path("owner")):
@@ -196,6 +213,7 @@ class Result(object):
         elif "no steps" in kinds and self.status:
             text = "no step ended before the command failed with exit status %d" % self.status
         elif "no steps" in kinds:
+            self.stepless = True
             text = "no steps were seen: " + kinds["no steps"]
         elif not os.path.exists(self._path(SPEC_FILE + ".seen")):
             text = "no Python of the command ran our code; is it started with -I, -E or -S, or without its environment?"

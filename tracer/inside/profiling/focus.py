@@ -26,13 +26,15 @@ _STARTED_IN = _working_folder()  # where relative names of files begin, although
 
 class Focus(object):
     """What is watched. wanted: texts FILE:FUNCTION, or []. frameworks: folders of frameworks, whose functions never are.
-    quotes: whether lines are written down as they read.
+    quotes: whether lines are written down as they read. whole: the program has no loop of steps: all of its own functions are
+    watched.
 
     `watched` holds the code objects in the order in which they were found; `loop` is that of the loop, once it is known.
     """
 
-    def __init__(self, wanted: Sequence[Any], frameworks: Sequence[str], quotes: bool = True) -> None:
+    def __init__(self, wanted: Sequence[Any], frameworks: Sequence[str], quotes: bool = True, whole: bool = False) -> None:
         self.quotes = quotes
+        self._whole = whole
         self.wanted = [text.rpartition(":")[::2] for text in wanted]
         self.watched: List[CodeType] = []
         self.loop: Optional[CodeType] = None
@@ -115,6 +117,8 @@ class Focus(object):
         """Return whether the script's own function that called this one, through whatever libraries, holds the loop."""
         if len(self.watched) >= MOST_FUNCTIONS or _nameless(frame.f_code) or not self.is_own(frame.f_code.co_filename):
             return False
+        if self._whole:
+            return True
         caller = frame.f_back
         while caller is not None:
             if id(caller.f_code) in self._holding:

@@ -72,12 +72,19 @@ class Lines(object):
         if self._started:
             self._stop()
         self._started = False
-        self._write()
+        if self.unavailable is None:
+            self._write()
         report = {"lines_by": self.means, "focus_missed": self.focus.missed()}
         if self.focus.watched:
             root = self.focus.loop if self.focus.loop in self.focus.watched else self.focus.watched[0]
             report["lines_root"] = qualified(root).rpartition(".")[2]
         return report
+
+    def drop(self, reason: str) -> None:
+        """Watch no longer, and write nothing: what was taken is not all."""
+        if self._started:
+            self._stop()
+        self._started, self.unavailable = False, reason
 
     def forked(self) -> None:
         """In a forked process nothing is watched."""

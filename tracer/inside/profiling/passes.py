@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from kernelscope.tracer.inside import annotations, heap, memory, plan, steady, streams, threads
@@ -12,6 +13,7 @@ from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use,
 from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.inputs import Inputs
+from kernelscope.tracer.inside.profiling.line_events import MOST_EVENTS
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -46,6 +48,7 @@ class Pass(object):
         self._operator_files: List[str] = []  # parts of the framework's own trace that are written
         self._flushed = now_ns()
         self._full = False
+        self.closed = threading.Event()
         self.folder = parts.new_folder(spec["folder"], self.name)
         self.report = {
             "pass": self.name,
@@ -221,6 +224,24 @@ class Pass(object):
         written = sum(os.path.getsize(os.path.join(self.folder, name)) for name in self._operator_files)
         return "more would not stay below --max-trace-size" if self._held() + written > self._limit else None
 
+    def too_large(self) -> Optional[str]:
+        """Return why a pass over a whole program may not go on, from any thread; None where it may.
+
+        What the process has grown by is the program's own and the profiler's, of which nobody can tell the shares.
+        """
+        if self._resident is None:
+            self._resident = _resident()
+        grown, left = _resident() - self._resident, memory.available()
+        if self.name != "kernels" or left is None or 2 * grown * parts.WRITTEN < left:
+            return None
+        return "the process grew by %d MB, and to write a trace of that could take more memory than is left" % (grown // 10**6)
+
+    def end_whole(self) -> None:
+        """End the one step of a program that is recorded as a whole."""
+        if self.lines.full:
+            self.lines.drop("more than %d lines ran; --focus FILE:FUNCTION says which function to watch" % MOST_EVENTS)
+        self.end_step(None)
+
     def rest(self) -> Dict[str, Any]:
         """Return what is wanted of the next part."""
         left_out = self.report.get("left_out")
@@ -250,7 +271,7 @@ class Pass(object):
         if self._device is not None and reason is None:  # at a script's end the device may be gone
             report["device_ends_ns"] = self._tried("the device's clock", self._device.ends, self._settled_ns)
         report["anchors"].append(anchor())
-        if adapter.compiled is not None:
+        if adapter.compiled is not None and self._compiled is not None:  # it may have been found meanwhile
             report["compiled"] = adapter.compiled.since(self._compiled)
         report["foreign_cores"] = machine_use.foreign_cores(self._use, machine_use.reading())
         report.update(self._tried("lines", self.lines.close) or {})
@@ -270,6 +291,7 @@ class Pass(object):
         report.update(self.inputs.batch_of_step(report), batches_by_workers=self.inputs.workers)
         report.update(memory=memory.resident(), losses=[], complete=reason is None, reason=reason, measured=self._measured)
         self._write_report()
+        self.closed.set()
 
     def _stop_printing(self) -> None:
         self.recorder.marker_fd = None  # ranges that are still open, where the script itself ended the pass, have no marks
@@ -330,6 +352,9 @@ class _NoLines(object):
 
     def close(self) -> None:
         """Have nothing to report."""
+
+    def drop(self, reason: str) -> None:
+        """Do nothing."""
 
     def forked(self) -> None:
         """Do nothing."""

@@ -5,7 +5,8 @@ between two steps. The files are those of a run folder's passes, so that the sam
 script consists of, the first one that steps is recorded; of several ranks, rank 0 or those that are asked for, each into a folder
 of its own; and no worker of multiprocessing, unless it is a rank or marks its steps itself.
 
-The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how
+The specification, a JSON file: folder; mode: auto, train, infer or whole (the one step begins with
+the first import of a framework and ends with the script); plan: [{"pass", "skip", "steps"}] in order, skip being how
 many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
 profile by line; limit: bytes that may be held, in memory and on the disk; sources: whether the program's own files are kept;
 ranks: "all", "0,7" or null for rank 0;
@@ -22,10 +23,10 @@ import threading
 import traceback
 from typing import Any, Callable, Dict, List, Optional, Set
 
-from kernelscope.tracer.inside import annotations, changes, frameworks, steady
+from kernelscope.tracer.inside import annotations, changes, frameworks, plan, steady
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
-from kernelscope.tracer.inside.profiling import focus, parts, processes, ranks
+from kernelscope.tracer.inside.profiling import bound, focus, parts, processes, ranks
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 
@@ -71,6 +72,7 @@ class Recording(object):
         self.trains = spec["mode"] == "train"
         asked = spec.get("ranks")
         self._rank, self._world = ranks.launched() if asked else (None, None)  # of a job
+        self._whole = spec["mode"] == plan.WHOLE
         self.over = not ranks.wanted(self._rank, asked) or (not asked and os.environ.get("RANK", "0") not in ("", "0"))
         self.steps = 0  # of the script so far
         self.recording: Any = None  # the pass that is being recorded
@@ -115,7 +117,7 @@ class Recording(object):
         """Something has ended that may be a step's end (see frameworks.script)."""
         if self._noted(key):
             return
-        if self.over or self._busy or os.getpid() != self._pid:
+        if self.over or self._whole or self._busy or os.getpid() != self._pid:
             return
         self._busy = True
         try:
@@ -192,9 +194,43 @@ class Recording(object):
         adapter = frameworks.adapter(name)(self)
         self._adapters.append(adapter)
         if len(self._adapters) == 1:
-            atexit.register(self.finish, "the script ended")
+            atexit.register(self._ended, "the script ended")
             self._patches.wrap(os, "_exit", self._exiting)
-        adapter.watch()
+        if self._whole:
+            self._begin_whole(adapter)
+        else:
+            adapter.watch()
+
+    def _begin_whole(self, adapter: Base) -> None:
+        """Begin the one step of a program that is recorded as a whole, with the first framework that it imports.
+
+        Not with one that runs on another, as Keras does: it can be there before that one is.
+        """
+        if self._adapter is not None or adapter.rank:
+            return
+        self._adapter, self._found = adapter, True
+        self._claim()
+        self._open_pass()
+        self._begin_step()
+        if self.recording is not None and self.spec["plan"][0]["pass"] != "clean":
+            bound.watch(self.recording, self.spec["seconds"], self._give_up)
+
+    def _give_up(self, reason: str) -> None:
+        """End a pass over the whole program that has grown too large: a part of the program is not recorded as if it were all."""
+        if self.recording is not None:
+            self.recording.report["ended_early"] = reason
+            self.finish(reason)
+
+    def _ended(self, reason: str) -> None:
+        """The script ends, and with it the step of a program that is recorded as a whole."""
+        if self._whole and self.recording is not None and not self.over and os.getpid() == self._pid:
+            self._guarded(self._end_whole)
+        self.finish(reason)
+
+    def _end_whole(self) -> None:
+        self.steps = 1
+        self.recording.end_whole()
+        self._close_pass(None)
 
     def _changed(self, name: str, what: str) -> None:
         """Note what was changed of the program, each kind of thing once."""
@@ -219,7 +255,7 @@ class Recording(object):
 
     def _exiting(self, leave: Callable[[int], Any]) -> Callable[[int], None]:
         def leaving(status: int) -> None:
-            self.finish("the script called os._exit")
+            self._ended("the script called os._exit")
             leave(status)
 
         return leaving
@@ -379,7 +415,7 @@ class Recording(object):
         known = {"training": self._training, "warmup": {"steps": len(self._times), "settled": settled}}
         if self._focus is None:
             quotes = self.spec.get("sources", True)
-            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(frameworks.SCRIPTS), quotes)
+            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(frameworks.SCRIPTS), quotes, self._whole)
             self._keep_sources()
         self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known, self._focus)
         with open(os.path.join(self.folder, NOW_FILE), "w") as out:

@@ -23,7 +23,7 @@ class Operators(object):
 
     def __init__(self, library: Library, folder: str, on_gpu: bool, giving_way: Callable[..., Any]) -> None:
         self._module = library.torch.autograd.profiler
-        self._in_backward = getattr(library.torch._C, "_current_graph_task_id", lambda: -1)
+        self._task = getattr(library.torch._C, "_current_graph_task_id", lambda: -1)
         self._library, self._folder, self._on_gpu = library, folder, on_gpu
         self._giving_way = giving_way
         self._patches = Patches()
@@ -50,9 +50,13 @@ class Operators(object):
         self._parts += 1
         return self._library.stop_profiler(self._folder, TRACE_FILE if self._parts == 1 else PART_FILE % self._parts)
 
+    def in_backward(self) -> bool:
+        """Return whether backward is going on, whose operators are open."""
+        return self._task() != -1
+
     def part(self) -> List[str]:
         """Write the trace so far and start another; return the names of its files, none where that cannot be done here."""
-        if self._in_backward() != -1:
+        if self.in_backward():
             return []  # an optimizer that steps inside of backward, whose operators are open
         files = self.stop()
         self.start()

@@ -16,6 +16,7 @@ from kernelscope.tracer.inside.frameworks.pytorch.modules import Layers
 from kernelscope.tracer.inside.frameworks.pytorch.operators import Operators
 from kernelscope.tracer.inside.frameworks.pytorch.samples import SOURCE, Samples
 from kernelscope.tracer.inside.frameworks.script import Base, Seen
+from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import budget, processes
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
@@ -223,13 +224,18 @@ class Adapter(Base):
         """Leave only the wrappers of these layers, and of phases."""
         return self._layers.keep(kept, phases)
 
+    def interruptible(self) -> bool:
+        """Return whether no operator of backward is open."""
+        return self._operators is None or not self._operators.in_backward()
+
     def detach(self) -> None:
         """Take the ranges away; what is known of layers stays for `described`."""
         self._layers.detach()
 
     def start_operators(self, folder: str) -> None:
         """Start torch.profiler."""
-        self._operators = Operators(self.library, folder, self.on_gpu(), self.giving_way("torch.profiler"))
+        whole = self.recording.spec["mode"] == WHOLE and self.torch.cuda.is_available()  # the program has yet to begin
+        self._operators = Operators(self.library, folder, self.on_gpu() or whole, self.giving_way("torch.profiler"))
         self._operators.start()
 
     def part_operators(self) -> List[str]:

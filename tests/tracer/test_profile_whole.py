@@ -1,0 +1,100 @@
+"""Programs without steps are recorded as a whole: each pass in a run of its own, all of the program as the one step."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.tracer.outside import environments
+from tests.tracer.toy import profiled, steps_of
+
+PROGRAM = Path(__file__).parent / "children" / "without_steps.py"
+PASSES = ("clean", "kernels", "lines")
+
+pytestmark = pytest.mark.slow
+
+
+def _recorded(folder, *arguments, framework="pytorch", options=()):
+    python = str(environments.resolve(framework, None).python)
+    return profiled(folder, python, str(PROGRAM), framework, *arguments, options=options, timeout=300)
+
+
+@pytest.mark.parametrize(
+    ("framework", "product"),
+    [
+        ("pytorch", "SGEMM"),
+        pytest.param("jax", None, marks=pytest.mark.long),
+        pytest.param("tensorflow", "MatMul", marks=pytest.mark.long),
+        ("mxnet", "dot"),
+    ],
+)
+def test_a_program_without_steps_has_an_answer(tmp_path, framework, product):
+    """Alone shows that it is run again for that, and that what it computes is counted: 30 products."""
+    folder = tmp_path / "run"
+    done = _recorded(folder, "30", framework=framework)
+    assert (done.returncode, done.stdout) == (0, "done\n" * 4)
+    assert "it has no steps that were seen: it is run 3 times more and recorded as a whole" in done.stderr
+    assert re.search(rf"The program takes [\d.]+ m?s from its import of {framework} on: ", done.stderr)
+    assert "no steps were seen in the program: all of it counts, start-up included" in done.stderr
+    assert "A step" not in done.stderr
+    run = Run(folder)
+    assert (run.record["complete"], run.record["options"]["mode"], run.whole) == (True, "whole", True)
+    assert [len(steps_of(folder, name)) for name in PASSES] == [1, 1, 1]
+    assert not (folder / "layers").exists()
+    (step,) = steps_of(folder, "kernels")
+    found = breakdown(run.trace(), "kernel")
+    assert found.table["time_ns"].sum() == found.step_ns == step["end_ns"] - step["start_ns"]
+    if product:
+        assert found.table.loc[found.table["kernel"] == product, "count"].sum() == 30
+    lines = run.trace().lines
+    loop = lines[lines["text"].str.contains("for _ in range(repeats)", regex=False)]
+    assert loop["hits"].max() == 31, "its functions are watched, although nothing repeats"
+
+
+def test_what_its_operators_compute_by_themselves_is_no_dispatch(tmp_path):
+    """Reductions copy together what their threads found, which is a part of them."""
+    _recorded(tmp_path / "run", "30", options=("--mode", "whole", "--quiet"))
+    kernels = Run(tmp_path / "run").trace().kernels
+    assert (kernels["name"] == "aten::sum").sum() == 30
+    within = kernels[kernels["library"] == "aten"].sort_values("start_ns")
+    assert (within["start_ns"].to_numpy()[1:] >= within["end_ns"].to_numpy()[:-1]).all(), "no kernel runs inside of another"
+
+
+def test_a_single_call_of_a_model_has_an_answer(tmp_path):
+    done = _recorded(tmp_path / "run", "0", "model")
+    assert "it made one step: it is run 3 times more and recorded as a whole" in done.stderr
+    names = Run(tmp_path / "run").trace().kernels["name"]
+    assert names.str.contains("gemm|inner_product", case=False).sum() == 1
+
+
+def test_it_is_not_run_again_unasked(tmp_path):
+    done = _recorded(tmp_path / "once", "3", options=("--once",))
+    assert (done.returncode, done.stdout) == (4, "done\n")
+    assert "no steps were seen: pytorch: nothing stepped" in done.stderr
+    done = _recorded(tmp_path / "fails", "3", "fails")
+    assert (done.returncode, done.stdout) == (3, "done\n")
+
+
+def test_a_pass_that_takes_too_long_is_not_recorded_and_the_program_goes_on(tmp_path):
+    """A part of a program is not told as if it were all of it."""
+    done = _recorded(tmp_path / "run", "3000", options=("--mode", "whole", "--seconds", "1"))
+    assert (done.returncode, done.stdout) == (0, "done\n" * 3)
+    reason = "it took longer than --seconds 1; more seconds let it be recorded"
+    assert f"kernels: not recorded, {reason}" in done.stderr
+    assert re.search(rf"The program takes [\d,.]+ ms; where its time goes is not known: no kernels pass: {reason}", done.stderr)
+    passes = json.loads((tmp_path / "run/run.json").read_text())["passes"]
+    assert [passes[name]["status"] for name in PASSES] == ["complete", "failed", "failed"]
+
+
+def test_more_lines_than_are_kept_are_none(tmp_path):
+    done = _recorded(tmp_path / "run", "3", "lines", options=("--mode", "whole", "--quiet"))
+    assert "lines: more than 500000 lines ran; --focus FILE:FUNCTION says which function to watch" in done.stderr
+    trace = Run(tmp_path / "run").trace()
+    assert trace.lines.empty
+    assert trace.host_lines.empty
+    assert (trace.kernels["name"] == "SGEMM").sum() == 3
