@@ -22,6 +22,8 @@ from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.version import VERSION
 
 _FULL = "no space left on the device; free some, or write to another one, and try again"
+_MEMORY = "not enough memory; let it have more (ulimit -v says how much it may have), or record less"
+_WITHOUT_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 _REMEDIES = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -157,6 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"kernelscope: error: {_said(error, None, None)}", file=sys.stderr)
             return 3
         raise left
+    except (MemoryError, RuntimeError, ImportError) as error:  # also while a command's modules are imported
+        if not _is_memory(error):
+            raise
+        print(f"kernelscope: error: {_MEMORY}", file=sys.stderr)
+        return 3
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -201,6 +208,13 @@ def _exit_status(error: Exception) -> int:
     if isinstance(error, EvidenceError | OSError):
         return 3
     return error.exit_code if isinstance(error, KernelscopeError) else 0
+
+
+def _is_memory(error: Exception) -> bool:
+    """Return whether memory is short: the interpreter says so itself, or that it has none for a thread's stack or a library."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError | ImportError) and any(text in str(error) for text in _WITHOUT_MEMORY)
+    )
 
 
 if __name__ == "__main__":

@@ -25,11 +25,11 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text
 from kernelscope.analysis.recordings import kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import NOT_ENDED
 from kernelscope.analysis.trace import PROFILE
 from kernelscope.analysis.trace.records import read_object
 
 RECORDING, COMPLETE, FAILED = "recording", "complete", "failed"
-_NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
 _MADE_LATER = ("trace",)  # folders of a run that analyses write
 _NOW = "now"  # [process, folder of the pass] while such a pass is recorded
 
@@ -131,7 +131,7 @@ def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None
     planned = [] if profiled else plan(options)
     begun = list(_begun(folder, planned))
     current = _current(folder) if profiled else next((path for path, over in begun if not over), None)
-    reason = None if record.get("reason") in (None, _NOT_ENDED) else str(record["reason"])
+    reason = None if record.get("reason") in (None, NOT_ENDED) else str(record["reason"])
     state = COMPLETE if record.get("complete") else FAILED if reason else RECORDING
     left = _left(folder, planned, begun) if state == RECORDING and not profiled else None
     return SideProgress(

@@ -22,13 +22,15 @@ from kernelscope.analysis.attribution.steps import markers
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import parquet_files
-from kernelscope.analysis.recordings import archives, device_ends, kinds
+from kernelscope.analysis.recordings import archives, device_ends, kinds, schema
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace import Trace, conform, storage, thread_names
 from kernelscope.analysis.trace.records import check_schema, read_object, read_table
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
+NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
+UNSEARCHED = ", and what it wrote was not looked through for secrets; run it again, and do not share this folder"
 CACHE_VERSION = 25  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
@@ -66,7 +68,7 @@ class Run:
         kind = kind_of(path)
         if kind is not Kind.RUN:
             raise EvidenceError(f"{path}: {_no_run(path, kind)}")
-        self.record = read_object(file)
+        self.record = schema.checked(file, read_object(file), schema.RunRecord)
         check_schema(
             file, str(self.record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `run` or `compare` wrote"
         )
@@ -85,7 +87,7 @@ class Run:
             self._passes[name] = [
                 PassData(folder, report, device_ends.placed(read_table(folder / "steps.jsonl", "steps"), report))
                 for folder in done
-                for report in (read_object(folder / "child.json"),)
+                for report in (_report(folder / "child.json"),)
             ]
         return [data for data in self._passes[name] if not data.measured.empty or name == "check"]
 
@@ -161,6 +163,7 @@ class Run:
         if not result:
             entry = self.record.get("passes", {}).get("kernels", {})
             reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
+            reason += UNSEARCHED if reason == NOT_ENDED else ""
             reason += "" if ";" in reason else "; run it again"
             raise EvidenceError(f"{self.path}: {self._clean_alone()}no kernels pass: {reason}")
         clean = self.clean_step_ns
@@ -296,6 +299,11 @@ class Run:
                 trace.info["lines_step_ns"] = mean_step_ns(data.measured)
                 usual = "train" if self.record["options"]["mode"] == "train" else "infer"
                 trace.info["lines_root"] = data.report.get("lines_root") or usual
+
+
+def _report(file: Path) -> dict[str, Any]:
+    """Return what a pass's process reported."""
+    return schema.checked(file, read_object(file), schema.PassReport)
 
 
 def _no_run(path: Path, kind: Kind) -> str:

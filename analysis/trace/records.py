@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,24 @@ from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text
 
+_NO_OBJECT = re.compile(rb"\A\s*null|\n\s*null")
+
 
 def read_table(path: Path, name: str) -> pd.DataFrame:
     """Read a JSON Lines file as the Trace's table `name`; an absent or empty file is an empty table."""
     if not path.exists() or path.stat().st_size == 0:
         return trace.empty(name)
     try:
-        table = pyarrow.json.read_json(path)
+        content = path.read_bytes()
+        if _NO_OBJECT.search(content):  # pyarrow would crash
+            raise EvidenceError(f"{path}: not JSON Lines of a pass (a line is null); record the run again")
+        table = pyarrow.json.read_json(io.BytesIO(content))
     except pa.ArrowInvalid as error:
         raise EvidenceError(f"{path}: not JSON Lines of a pass ({_first_line(error)}); record the run again") from error
-    return trace.conform(name, table.to_pandas())
+    try:
+        return trace.conform(name, table.to_pandas())
+    except EvidenceError as error:
+        raise EvidenceError(f"{path}: {error}; record the run again") from error
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -304,7 +304,8 @@ def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.D
         try:
             columns[column.name] = _typed(table[column.name], column) if column.name in given else _absent(column, len(table))
         except (TypeError, ValueError, OverflowError) as error:
-            raise EvidenceError(f"table {name}, column {column.name}: {error}") from error
+            reason = "holds what is no number of its type" if "non-finite" in str(error) else error  # pandas speaks of its own
+            raise EvidenceError(f"table {name}, column {column.name}: {reason}") from error
     return pd.DataFrame({key: getattr(values, "array", values) for key, values in columns.items()}, copy=False)
 
 

@@ -81,3 +81,16 @@ def test_of_several_that_write_one_folder_one_does_and_the_others_say_so(tmp_pat
     assert all("another command wrote it meanwhile" in text or "not empty" in text for text in losers)
     assert run("breakdown", tmp_path / "one").returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_too_little_memory_is_one_line():
+    """Here a module cannot be loaded."""
+
+    def little():
+        resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20))
+
+    done = run("breakdown", CAPTURE, preexec_fn=little, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    assert done.returncode == 3
+    assert done.stderr.decode().splitlines() == [
+        "kernelscope: error: not enough memory; let it have more (ulimit -v says how much it may have), or record less"
+    ]

@@ -7,6 +7,7 @@ its own look says to be secret.
 import os
 import pwd
 import re
+from functools import lru_cache
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Match, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
@@ -204,6 +205,14 @@ def _of_user(name: str) -> Tuple[Any, str, str]:
     part, end = r"(?<=/{0})(?=[/\"'\s:;,)\]\\]|\Z)", r"(?<=[_-]{0})(?=/)"
     places = (part, end, _NO_LETTER + r"(?=@[A-Za-z0-9])")
     return name, literal + "(?:%s)" % "|".join(place.format(literal) for place in places), "~"
+
+
+@lru_cache(maxsize=32)
+def source(text: str) -> str:
+    """Return a program's text without what looks like a secret, its lines as many as they were: before anything writes it."""
+    for start, end in reversed(_looking_like_one(text)):
+        text = text[:start] + HIDDEN + "\n" * text.count("\n", start, end) + text[end:]
+    return text
 
 
 def _looking_like_one(text: str) -> List[Tuple[int, int]]:

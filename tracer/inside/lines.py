@@ -5,6 +5,8 @@ import json
 import os
 from typing import Any, Callable, Iterable, List, Optional, Sequence
 
+from kernelscope.tracer.inside import disclosure
+
 
 def profiler(functions: Iterable[Callable[..., Any]]) -> Any:
     """Return a LineProfiler over these functions; raise ImportError where line_profiler is not installed."""
@@ -47,13 +49,13 @@ def shortened(path: str, roots: Sequence[str]) -> str:
 
 
 def source(path: str, first_line: int, whole: bool = False) -> Optional[List[str]]:
-    """Return the lines of the block that starts at `first_line`, or an empty list when the file cannot be read.
+    """Return the lines of the block that starts at `first_line`, without secrets, or an empty list when it cannot be read.
 
     whole: all lines from there on, for a module.
     """
     try:
         with open(path, encoding="utf8", errors="replace") as file:
-            lines = file.read().split("\n")
+            lines = disclosure.source(file.read()).split("\n")
         rest = [line + "\n" for line in lines[max(first_line, 1) - 1 :]]
         return rest if whole else inspect.getblock(rest)
     except (OSError, SyntaxError, IndexError):

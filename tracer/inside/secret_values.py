@@ -37,7 +37,7 @@ _QUOTE = r"(?:\"\"|\\?[\"'])"  # a pair of quotes in a CSV's cell stands for one
 _PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
 _TYPE = r"[ \t]{0,2}:[ \t]{0,2}(?i:str|bytes|Optional\[str\]|str[ \t]?\|[ \t]?None)[ \t]{0,2}=[ \t]{0,8}"  # password: str = "..."
 _ASSIGNED = (  # A= B=1: A has no value
-    rf"{_QUOTE}?\]?{_PAIR}(?:=|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}})"
+    rf"{_QUOTE}?\]?{_PAIR}(?:=|%3[Dd]|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}})"
 )
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
@@ -63,11 +63,18 @@ _PRIVATE_KEY_BEGINS = re.compile(PRIVATE_KEY.encode())
 _KEY_BLOCK = re.compile(
     PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z|(?=[\"'<>\x00]|-----BEGIN ))" % (LONGEST - 200)
 )
+# What a key goes on with where its lines are texts of their own: a list of lines in JSON, texts that Python joins
+_NEXT_TEXT = rb"(?:\\{1,7}[nr]|\\{0,7}[\"']|[,\s]|b(?=\\{0,7}[\"'])){2,80}"
+_KEY_GOES_ON = re.compile(
+    rb"%s(?P<v>[A-Za-z0-9+/=]{16,}|[A-Za-z-]{3,20}: [^\"'\\]{1,100}|-----END [A-Z ]{0,32}-----"
+    rb"|[A-Za-z0-9+/=]{1,15}(?=%s-----END ))" % (_NEXT_TEXT, _NEXT_TEXT)
+)
 # A pair of quotes with nothing in it is a value that is empty. What an escaped or a single quote begins ends where a text of
 # JSON does, at a double one.
 _OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\"|(?P<inner>\\[\"']|'))"
 _QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|(?(inner)[^\"\r\n\x00]|[^\r\n\x00]))){1,4096})" % _OPENING
-_VALUE = rb"(?:%s|(?P<plain>%s{1,4096}))" % (_QUOTED, _PLAIN.encode())
+_PREFIX = rb"(?:[bru]{1,2}(?=\\?[\"']))?"  # b"...", a text of bytes in Python
+_VALUE = rb"%s(?:%s|(?P<plain>%s{1,4096}))" % (_PREFIX, _QUOTED, _PLAIN.encode())
 # in a text in lower case: looking for letters of either case takes twice as long
 _WORD_IN_LOWER_CASE = _WORD.lower().replace("(?i:", "(?:")
 _ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_WORD_IN_LOWER_CASE.encode(), _ASSIGNED.encode(), _VALUE))
@@ -97,7 +104,8 @@ _TURNS = 0.45  # changes of case, or between letters and digits, for each charac
 _LETTER_AND_DIGIT = re.compile(rb"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[^()\s]+\Z")
 _BASE64, _FOLDER = re.compile(rb"/[A-Za-z0-9+/]{20,}={0,2}"), re.compile(rb"[a-z]{3,}")
 _PUNCTUATION = tuple(bytes([letter]) for letter in b",;:)]}")  # what follows a text, as in input("Password: ")
-_CODE = re.compile(rb"[A-Za-z_]+(?:\.[A-Za-z_]+)+(?:\[.*)?")  # args.password
+_OBJECT = rb"(?:self|cls|args|config|cfg|opts?|options|settings|params|os|env|kwargs)(?:\.\w+)+"
+_CODE = re.compile(rb"(?:%s|[A-Za-z_]+(?:\.[A-Za-z_]+)+)(?:\[.*)?" % _OBJECT)  # args.password
 _DONE = (b"redacted", b"not recorded")
 _PLACEHOLDERS = frozenset(
     b"none null nil true false yes no on off undefined dummy redacted hidden secret password changeme change_me token test "
@@ -153,8 +161,11 @@ def begins_like_one(values: List[bytes]) -> Tuple[Set[int], Set[int]]:
 
 def _shapes(text: bytes) -> Iterator[Span]:
     for match in _KEY_BLOCK.finditer(text):
-        if len(set(match[0])) > 40:
-            yield Span(match.start(), match.end(), KEY_BLOCK)
+        end = match.start() + len(match[0].rstrip(b"\\"))  # what escapes the quote behind it
+        lines = [(match.start(), end), *_following_lines(text, end)]
+        if len(set(b"".join(text[start:end] for start, end in lines))) > 40:
+            for start, end in lines:
+                yield Span(start, end, KEY_BLOCK)
     for what, anywhere, pattern in _SHAPES:
         if _NEEDED.get(what, b"") not in text:
             continue
@@ -162,6 +173,16 @@ def _shapes(text: bytes) -> Iterator[Span]:
             start, end = match.span("v" if "v" in pattern.groupindex else 0)
             if (anywhere or _may_begin(text, match.start(), match[0])) and _shape_counts(what, text[start:end]):
                 yield Span(start, end, what)
+
+
+def _following_lines(text: bytes, end: int) -> Iterator[Tuple[int, int]]:
+    """Yield where the lines of a key are that stand behind this place as texts of their own."""
+    while True:
+        match = _KEY_GOES_ON.match(text, end)
+        if match is None:
+            return
+        yield match.span("v")
+        end = match.end()
 
 
 def _may_begin(text: bytes, start: int, token: bytes) -> bool:
@@ -267,7 +288,8 @@ def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False)
     if not _STRONG_NAME.search(name):
         return len(value) >= 16 and _random(value) and not _worded(value)
     if _PASSWORD_NAME.search(name):
-        return len(value) >= 4 if in_capitals or loose else len(value) >= 8 and _LETTER_AND_DIGIT.match(value) is not None
+        least = 4 if in_capitals or loose else 6 if b"passw" in name.lower() else 8  # "pass" is a word of its own, too
+        return len(value) >= least and (in_capitals or loose or _LETTER_AND_DIGIT.match(value) is not None)
     if in_capitals and len(value) >= 8 and b" " not in value:
         return not value.isdigit() or len(value) >= 12
     return len(value) >= (8 if loose else 16) and (_random(value) or (loose and _mixed(value))) and not _worded(value)

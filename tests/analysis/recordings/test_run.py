@@ -1,6 +1,7 @@
 """Run folders made of real captures: which repeat is analysed, what the cache may and may not do, incomplete runs."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.recordings.run import NOT_ENDED, Run
 from kernelscope.analysis.trace import text_columns
 from tests.places import ROOT
 
@@ -104,3 +105,37 @@ def test_a_run_without_a_kernels_pass_says_why(folder):
 def test_the_host_lines_are_missing_with_their_reason(folder):
     with pytest.raises(EvidenceError, match="no host lines in this capture: no lines pass was recorded"):
         ks.breakdown(ks.read(folder), "line")
+
+
+@pytest.mark.parametrize("content", ["null", '{"step": 1}\n null\n', "{}", '{"thread": %s}' % ("9" * 5000)])
+def test_a_table_that_is_none_is_named(folder, content):
+    """Of null pyarrow makes a table that crashes whoever reads it."""
+    file = folder / "clean" / "1" / "steps.jsonl"
+    file.write_text(content)
+    with pytest.raises(EvidenceError, match=re.escape(f"{file}: ") + ".*; record the run again$"):
+        Run(folder).clean_steps()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("threads", {"1": {}}, r"Expected str, got object - at \$\.threads\[\.\.\.\]"),
+        ("operator_files", 5, r"Expected array, got int - at \$\.operator_files"),
+        ("anchors", [], r"Expected array of length >= 1 - at \$\.anchors"),
+        ("anchors", [{"monotonic_ns": 1, "wall_ns": "x"}], r"Expected int, got str - at \$\.anchors\[0\]\.wall_ns"),
+    ],
+)
+def test_a_report_whose_parts_are_of_other_types_is_named(folder, name, value, said):
+    file = folder / "kernels" / "1" / "child.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
+    with pytest.raises(EvidenceError, match=re.escape(f"{file}: ") + said + "; record the run again"):
+        Run(folder).trace()
+
+
+def test_of_a_run_that_was_killed_it_is_said_that_it_is_not_to_be_shared(folder):
+    """Whoever recorded it looks through it for secrets at its end."""
+    record = json.loads((folder / "run.json").read_text())
+    record.update(passes={}, complete=False, reason=NOT_ENDED)
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(EvidenceError, match="was not looked through for secrets; run it again, and do not share this folder"):
+        Run(folder).trace()

@@ -1,7 +1,9 @@
 """What counts as a secret, what does not, and where it is said to be. Tokens are made here: none of them was ever valid."""
 
+import base64
 import bz2
 import gzip
+import hashlib
 import json
 import lzma
 import random
@@ -20,7 +22,7 @@ from kernelscope.analysis.secrets import cells as secret_cells
 from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.analysis.secrets import texts as secret_texts
 from kernelscope.analysis.secrets.redaction import redact
-from kernelscope.tracer.inside import secret_values
+from kernelscope.tracer.inside import disclosure, secret_values
 from kernelscope.tracer.inside.secret_shapes import SHAPES
 from tests.places import ROOT
 
@@ -467,3 +469,50 @@ def test_packed_databases_are_searched(tmp_path):
         assert (found.total, found.unread) == (1, None)
         with pytest.raises(EvidenceError, match="a packed database; unpack it"):
             redact(tmp_path / name, tmp_path / "out")
+
+
+_KEY = [base64.b64encode(hashlib.sha512(bytes([number])).digest())[:64].decode() for number in range(12)] + ["Q0x3dA=="]
+_TEXT = "-----BEGIN RSA PRIVATE KEY-----\n" + "\n".join(_KEY) + "\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("around", ['K = """%s"""\nx = "other"\n', "K = (\n%s)\nx = 'other'\n"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_private_key_in_a_list_of_lines_is_found_and_the_list_stays_one(around, indent):
+    """As source is kept: a line of the program is a text of its own, and may be one of Python's that are joined."""
+    joined = "".join(f'    "{line}\\n"\n' for line in _TEXT.split("\n"))
+    source = around % (_TEXT if '"""' in around else joined)
+    written = json.dumps({"source": [line + "\n" for line in source.split("\n")], "after": "a text"}, indent=indent)
+    content = bytearray(written.encode())
+    for span in secret_values.spans(bytes(content)):
+        content[span.start : span.end] = b"x" * (span.end - span.start)
+    read = json.loads(content)
+    assert not any(line in str(read) for line in _KEY)
+    assert len(read["source"]) == len(source.split("\n"))
+    assert (read["after"], read["source"][-2]) == ("a text", source.split("\n")[-2] + "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ('passwd = b"Jx7Bytes9Pw"', "Jx7Bytes9Pw"),
+        ("A100 password=Hunter1", "Hunter1"),
+        ("x=1&password%3Dhunter28zz", "hunter28zz"),
+    ],
+)
+def test_values_are_found_in_these_forms(text, secret):
+    assert [text[span.start : span.end] for span in secret_values.spans(text.encode())] == [secret]
+
+
+@pytest.mark.parametrize(
+    "text", ["forward_pass=conv1d x", "password=layer y", "max_password_len=12345a", "password = self.word1"]
+)
+def test_values_like_these_are_none(text):
+    assert not secret_values.spans(text.encode())
+
+
+def test_source_is_written_without_secrets_and_with_all_of_its_lines():
+    source = f'import x\nK = """{_TEXT}"""\ntoken = "ghp_{"a1B2" * 9}"\nmodel(x)\n'
+    written = disclosure.source(source)
+    assert not any(line in written for line in [*_KEY, "ghp_"])
+    assert written.count("\n") == source.count("\n")
+    assert written.split("\n")[-2] == "model(x)"

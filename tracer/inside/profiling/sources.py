@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
+from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.profiling.focus import Focus
 
 FOLDER, INDEX = "sources", "index.json"
@@ -37,7 +38,7 @@ def keep(folder: str, focus: Focus, shown: Callable[[str], str]) -> None:
             os.mkdir(place)
         file = "%d.py" % len(index["files"])
         with open(os.path.join(place, file), "wb") as out:
-            out.write(text)
+            out.write(disclosure.source(text.decode("utf8", "surrogateescape")).encode("utf8", "surrogateescape"))
         index["files"].append({"path": name, "file": file})
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if index["files"]:
