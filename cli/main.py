@@ -186,6 +186,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if not status:
             raise
         told = archives.named(_said(error, getattr(parsed, "output", None), getattr(parsed, "path", None)))
+        told = _of_file(told, getattr(parsed, "path", None)) if isinstance(error, EvidenceError) else told
         with contextlib.suppress(OSError):  # where it is stderr that cannot be written, the exit status says it
             print(f"kernelscope: error: {printable(told, None)}", file=sys.stderr)
         if isinstance(error, OSError):
@@ -201,6 +202,12 @@ def _said(error: Exception, output: object, path: object) -> str:
     likely = output if error.errno in _REMEDIES else output or path if error.errno == errno.EIO else None
     place = error.filename or likely
     return f"{place}: {reason}" if place else reason
+
+
+def _of_file(told: str, path: object) -> str:
+    """Return what is said of a file with its name, where it names none."""
+    named = isinstance(path, str) and os.path.basename(path.rstrip(os.sep)) not in told
+    return f"{path}: {told}" if named else told
 
 
 def _exit_status(error: Exception) -> int:

@@ -197,7 +197,8 @@ def _contents_of(trace: Trace) -> str:
     """Return in words what a capture without a timeline holds."""
     names = ("kernels", "copies", "totals", "samples", "lines")
     result = [name for name in names if len(getattr(trace, name))]
-    return "only " + " and ".join(result) if result else "nothing that could be broken down"
+    shown = "; `--by line` shows them" if result == ["lines"] else ""
+    return "only " + " and ".join(result) + shown if result else "nothing that could be broken down"
 
 
 # --- adding up --------------------------------------------------------------------------------------------------------------

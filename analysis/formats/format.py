@@ -17,11 +17,14 @@ from kernelscope.analysis.trace import Trace
 
 _SHORT = 4096  # bytes: a trace of an event or more has its signs before them
 
+_ARCHIVED = (
+    "unpack it and name the files inside (`breakdown`, `report` and `explain` read archives of runs and imports as they are)"
+)
 # Signs of files that no format reads, and what the file is
 _FOREIGN_SIGNS = (
     (b'"schema": "1.', "PyTorch's execution trace, which has no times; name the Kineto trace of the same run"),
-    (b"ustar", "a tar archive; unpack it and name the files inside"),
-    (b"PK\x03\x04", "a zip archive; unpack it and name the files inside"),
+    (b"ustar", f"a tar archive; {_ARCHIVED}"),
+    (b"PK\x03\x04", f"a zip archive; {_ARCHIVED}"),
     (b"\x7fELF", "a program; record it with a profiler first"),
 )
 

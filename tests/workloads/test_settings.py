@@ -44,7 +44,7 @@ print(json.dumps(seen))
 @pytest.mark.parametrize(
     ("code", "execution", "jit"),
     [
-        ("tf.function(step)()", "graph (tf.function)", "off"),
+        pytest.param("tf.function(step)()", "graph (tf.function)", "off", marks=pytest.mark.long),
         ("tf.function(step, jit_compile=True)()", "graph (tf.function)", "jit_compile"),
         pytest.param("step()", "eager", "off", marks=pytest.mark.long),
         pytest.param("tf.config.run_functions_eagerly(True); tf.function(step)()", "eager", "off", marks=pytest.mark.long),
@@ -76,7 +76,7 @@ print(json.dumps(seen))
     [
         ("", "imperative", 0),
         ("net.hybridize(static_alloc=True)", "hybridized static_alloc=True", 0),
-        ("net.hybridize(); net.hybridize(False)", "imperative", 0),
+        pytest.param("net.hybridize(); net.hybridize(False)", "imperative", 0, marks=pytest.mark.long),
         ("other = loss.SoftmaxCrossEntropyLoss(); net.hybridize(); other.hybridize(False)", "hybridized", 0),
         ("mx.engine.set_bulk_size(7)", "imperative", 7),
     ],
@@ -111,14 +111,21 @@ print(json.dumps(seen))
     [
         ("", {}),
         ('model = torch.compile(model, backend="eager")', {"execution": "compiled: torch.compile backend=eager"}),
-        ('@torch.compile(backend="eager")\ndef step(): pass', {"execution": "compiled: torch.compile backend=eager"}),
-        ('model.compile(backend="eager")', {"execution": "compiled: torch.compile backend=eager"}),
+        pytest.param(
+            '@torch.compile(backend="eager")\ndef step(): pass',
+            {"execution": "compiled: torch.compile backend=eager"},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            'model.compile(backend="eager")', {"execution": "compiled: torch.compile backend=eager"}, marks=pytest.mark.long
+        ),
         ("model = torch.jit.script(model)", {"execution": "compiled: torch.jit.script"}),
-        ("torch.autograd.set_detect_anomaly(True)", {"anomaly_detection": True}),
-        ("torch.backends.mkldnn.set_flags(_enabled=False)", {"onednn": False}),
-        ("torch.set_num_threads(1)", {"threads": 1}),
-        ("import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", {"cores": 1}),
-        ("import atexit; p = torch.profiler.profile(); p.start(); atexit.register(p.stop)", {"profiler": True}),
+        (
+            "torch.autograd.set_detect_anomaly(True); torch.backends.mkldnn.set_flags(_enabled=False); torch.set_num_threads(1); "
+            "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+            "import atexit; p = torch.profiler.profile(); p.start(); atexit.register(p.stop)",
+            {"anomaly_detection": True, "onednn": False, "threads": 1, "cores": 1, "profiler": True},
+        ),
     ],
 )
 def test_pytorch_settings_that_a_program_changes(run_in, code, changed):
@@ -143,10 +150,11 @@ print(json.dumps(seen))
     ("code", "changed"),
     [
         ("", {}),
-        ("set_node_timing(True)", {"node_timing": True}),
-        ("cntk.debugging.set_computation_network_trace_level(1)", {"trace_level": 1}),
-        ("cntk.debugging.set_checked_mode(True)", {"checked_mode": True}),
-        ("cntk.cntk_py.force_deterministic_algorithms()", {"deterministic_algorithms": True}),
+        (
+            "set_node_timing(True); cntk.debugging.set_computation_network_trace_level(1); "
+            "cntk.debugging.set_checked_mode(True); cntk.cntk_py.force_deterministic_algorithms()",
+            {"node_timing": True, "trace_level": 1, "checked_mode": True, "deterministic_algorithms": True},
+        ),
     ],
 )
 def test_cntk_diagnostics_that_a_program_switches_on(run_in, code, changed):
