@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -70,7 +70,13 @@ def write_run(
     """
     context = _context(result, breakdowns, parts)
     warnings = [*([first] if first else []), *content.warnings(result, traced=not first)]
-    _write(_page("report.html", {**context, "interactive": interactive, "warnings": warnings, **_advised(advised)}), path)
+    context |= {"interactive": interactive, "warnings": warnings, **_advised(advised)}
+    if advised is not None:  # of a run alone: what it is stands above its answer
+        name = result["frameworks"][0]
+        named = PurePath(result["network"]["name"]).stem == name  # a script's own name
+        work = context["work"] if named else f"{name} · {context['work']}"
+        context |= {"headline": context["advised"].answer, "work": work}
+    _write(_page("report.html", context), path)
 
 
 def write_explanation(result: Mapping[str, Any], path: Path) -> None:

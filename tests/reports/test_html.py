@@ -101,6 +101,20 @@ def test_a_run_shows_its_breakdowns(result, tmp_path, parse):
     assert "nothing was recorded" in text
 
 
+def test_the_title_of_a_run_is_its_answer_and_stands_there_once(result, tmp_path, parse):
+    alone = {**result, "frameworks": ["pytorch"], "summary": [row for row in result["summary"] if row["framework"] == "pytorch"]}
+    advised = {
+        "step_ns": 71_200_000, "per": "a step", "parts": [{"what": "computing", "ns": 71_200_000}], "advice": [], "notes": [],
+        "hardware": None, "device": "cpu", "framework": "pytorch", "busy": {"others": 1.5, "cores": 2},
+    }  # fmt: skip
+    html.write_run(alone, [], tmp_path / "run.html", advised=advised)
+    text = (tmp_path / "run.html").read_text(encoding="utf8")
+    parse(text)
+    assert "<h1>A step takes 71.2 ms: computing 100%. Other processes kept 1.5 of 2 cores busy" in text
+    assert text.count("Other processes kept") == 1
+    assert re.search(r"pytorch · lenet .* · train", text), "what ran stands above it"
+
+
 def test_long_breakdowns_keep_their_sum(result, tmp_path, parse):
     row = {"kernel": "k", "count": 1, "duration_ns": 10, "time_ns": 10, "share": 0.0005, "method": "none"}
     part = {"by": "kernel", "step_ns": 20_000, "coverage": 1.0, "steps": 1, "rows": [dict(row) for _ in range(2000)]}
