@@ -24,7 +24,7 @@ _APART = 0.25  # of the trials' step that recordings may have more or less
 def answer(result: Result) -> str:
     """Return in one sentence what helped."""
     together, rows = result["together"], result["tried"]
-    begin = f"A step takes {_ms((together or result)['step_ns'])} ms"
+    begin = f"{'The program' if result.get('program') else 'A step'} takes {_ms((together or result)['step_ns'])} ms"
     if together:
         names = " and ".join(together["names"])
         make = "make" if len(together["names"]) > 1 else "makes"
