@@ -1,4 +1,4 @@
-"""What TensorBoard's profiler plugin (torch-tb-profiler 0.4.3) says of a trace of its own samples; see docs/validation/peers.md."""
+"""What TensorBoard's profiler plugin (torch-tb-profiler 0.4.3) says of a trace of its samples; see docs/validation/peers.md."""
 
 import pytest
 
