@@ -147,8 +147,8 @@ def _tried(
     together = _together(program, helping, lambda count: time.monotonic() + (count + _WHOLE) * one_s < until)
     after = _after(program, together, mine)
     framework = str(program.record["framework"])
-    found = result.result(str(program.path), framework, judged, rows, runs, together, left_out, after)
-    return {**found, "program": program.record["options"]["mode"] == WHOLE}  # as which its step is told
+    confirmed = result.result(str(program.path), framework, judged, rows, runs, together, left_out, after)
+    return {**confirmed, "program": program.record["options"]["mode"] == WHOLE}  # as which its step is told
 
 
 def beside(said: dict[str, Any], form: str, write: Callable[[Any, str], None], trying: Callable[[], dict[str, Any]]) -> None:
