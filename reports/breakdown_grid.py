@@ -51,7 +51,7 @@ def heading(result: Mapping[str, Any]) -> list[str]:
     what = printable(f"{breakdown_words.whole(result)} {breakdown_words.by(result)}")
     what += ", with what is inside: rows overlap" if result.get("inclusive") else ""
     lines = [f"{title}: {what}" if title else what, printable(_beside(result)), breakdown_words.three_numbers(result)]
-    lines.append(breakdown_words.rates(result["rows"]))
+    lines += [printable(breakdown_words.added_up(result)), breakdown_words.rates(result["rows"])]
     if any(row.get("profiled_ns") is not None for row in result["rows"]):
         lines.append("with calls, and calls: of the lines pass, whose steps are others")
     return [line for line in lines if line]

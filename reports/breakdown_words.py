@@ -16,6 +16,7 @@ RATE = "gflops_per_s"
 EXECUTIONS = {  # of kernels
     "mean_ns": "average", "median_ns": "median", "min_ns": "shortest", "max_ns": "longest", RATE: "GFLOP/s",
 }  # fmt: skip
+_LONGEST = 3  # kernels that are named
 _OVERLAP = 1.05  # times the time in which some kernel runs: their sum, where kernels overlap
 
 
@@ -80,6 +81,21 @@ def row_ns(row: Mapping[str, Any]) -> int:
 def kernels_apart(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return what tells kernels of one short name apart (see short_names.apart), by the whole names of these rows' kernels."""
     return short_names.apart(str(row["kernel"]) for row in rows if row.get("kernel"))
+
+
+def added_up(breakdown: Mapping[str, Any]) -> str:
+    """Return which kernels take longest over all of their rows, where these do not tell; else nothing."""
+    if (known := breakdown.get("added_up")) is not None:  # of rows of which some are left out since
+        return str(known)
+    rows = [row for row in breakdown["rows"] if breakdown["by"] == "kernel" and row.get("mean_ns") is not None]
+    times: dict[str, list[int]] = {}
+    for row in rows:
+        times.setdefault(short_names.short(row["kernel"]), []).append(row_ns(row))
+    longest = sorted(times, key=lambda name: -sum(times[name]))[:_LONGEST]
+    if not longest or short_names.short(rows[0]["kernel"]) == longest[0] or len(times[longest[0]]) == 1:
+        return ""
+    told = [f"{name} {units.duration(sum(times[name]))} in {units.counted(len(times[name]), 'row')}" for name in longest]
+    return f"most by name: {', '.join(told)}; --group kernel adds all up"
 
 
 def overlaps(breakdown: Mapping[str, Any]) -> bool:

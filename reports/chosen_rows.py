@@ -9,7 +9,7 @@ from typing import Any
 
 from kernelscope.analysis.accounting.breakdowns import BY
 from kernelscope.analysis.accounting.levels import OUTSIDE_OF_STEPS
-from kernelscope.reports import units
+from kernelscope.reports import breakdown_words, units
 from kernelscope.reports.breakdown_words import EXECUTIONS, RATE, row_ns
 
 Row = Mapping[str, Any]
@@ -71,7 +71,8 @@ def chosen(
         parts = ((more, " of these"), (_without(inside, more), ""), (apart, f", {OUTSIDE_OF_STEPS}"))
         others = _mean if result["by"] == "step" else _others
         kept += [others(some, list(every[0]), what) for some, what in parts if some]
-    return {**result, "rows": kept + elsewhere}
+    added_up = breakdown_words.added_up({**result, "rows": every})
+    return {**result, "rows": kept + elsewhere, **({"added_up": added_up} if added_up else {})}
 
 
 def _order(rows: Sequence[Row], column: str) -> Callable[[Row], tuple[bool, Any]]:
