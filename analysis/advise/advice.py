@@ -361,7 +361,7 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
         if overhead_ns > _ASIDE * subject.recorded_ns:
             notes.append(f"{words.duration(overhead_ns)} of it were taken by the profiler itself, by its own records")
     elif subject.steps is None and subject.per != "a step" and subject.timeline:
-        known = "no steps were seen in the program" if subject.program else "nothing in the recording repeats as steps do"
+        known = "the program was recorded as a whole" if subject.program else "nothing in the recording repeats as steps do"
         notes.append(f"{known}: all of it counts, start-up included")
     if not subject.timeline and not subject.recorded_ns:
         notes.append("the recording holds totals of the whole program: idle time and what runs side by side are not in it")

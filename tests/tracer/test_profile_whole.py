@@ -40,7 +40,7 @@ def test_a_program_without_steps_has_an_answer(tmp_path, framework, product):
     assert (done.returncode, done.stdout) == (0, "done\n" * 4)
     assert "it has no steps that were seen: it is run 3 times more and recorded as a whole" in done.stderr
     assert re.search(rf"The program takes [\d.]+ m?s from its import of {framework} on: ", done.stderr)
-    assert "no steps were seen in the program: all of it counts, start-up included" in done.stderr
+    assert "the program was recorded as a whole: all of it counts, start-up included" in done.stderr
     assert "A step" not in done.stderr
     run = Run(folder)
     assert (run.record["complete"], run.record["options"]["mode"], run.whole) == (True, "whole", True)
