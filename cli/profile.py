@@ -14,6 +14,7 @@ from kernelscope.reports.text import printable
 from kernelscope.tracer.inside.launching import options
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.outcome import Outcome
+from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.inside.profiling.recording import OWNER_FILE
 from kernelscope.tracer.outside import profile
@@ -48,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     command = profile.runnable(options.command(arguments), arguments.module)
     if not command:
         raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
+    if arguments.once and arguments.mode == WHOLE:
+        raise UsageError("--mode whole runs the command once for each pass; leave --once out")
     _say_of_options(arguments)
     name = str(arguments.label or label(command))
     folder = Path(arguments.output) if arguments.output else dated(profile.FOLDER, name)

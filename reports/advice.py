@@ -76,6 +76,7 @@ def _between(result: Result) -> str:
 def _unrecorded(result: Result, parts: Sequence[str]) -> str:
     """Return how long a recording takes of which nothing tells what computes, and where the program was meanwhile."""
     whole = "A step takes" if result["per"] == "a step" else "The recording covers"
+    whole = "The program takes" if result.get("program") else whole
     places = ", ".join(f"{one['name']} {_share(one['ns'], result['step_ns'])}" for one in result.get("ranges", []))
     lines = any(part["what"] == IN_LINES for part in result["parts"])
     where = f"; by {'line' if lines else 'range'}: {places}" if places else ""

@@ -38,6 +38,7 @@ LEAST_ON_HOST = 0.05  # of a step: as much as processes of one program differ by
 _CALLS, _CALLED = 3, 0.05  # calls of the host that are named, each of so much of the recording
 _LONG = 0.2  # of a step: a kernel that takes so much is named in the answer
 _SHORTER = 0.75  # times the clean step: a recorded one costs more, so that one which takes so much less was another kind
+_ROUGH = 2.0  # times the clean step: recording took as long as the step itself
 _COST = 0.1  # of the clean step: recording that cost more is told
 _ENOUGH = 4  # steps: of fewer, none may be as warm ones are
 _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
@@ -320,6 +321,11 @@ def _why_shorter(subject: Subject) -> str:
     )
 
 
+def _rough(traced_ns: float, subject: Subject) -> str:
+    """Return that parts are not well known, where recording took more than the step itself."""
+    return "; as it cost so much, the parts are rough estimates" if traced_ns > _ROUGH * subject.step_ns else ""
+
+
 def _step(subject: Subject) -> str:
     return "program" if subject.program else "step"
 
@@ -337,6 +343,7 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
         notes.append(
             f"{_took(subject, traced_ns)} recorded; what recording cost is taken out of {of_host}, so "
             f"that the parts add up to the {_step(subject)} without it, {words.duration(subject.step_ns)}"
+            f"{_rough(traced_ns, subject)}"
         )
     notes += _left_out(subject)
     threads, cores = subject.setting("threads"), subject.cores

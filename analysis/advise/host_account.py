@@ -6,6 +6,8 @@ explain.instrumentation), so that they add up to the clean step, which is what e
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 
@@ -27,6 +29,7 @@ _CAUSES = {  # all others are called alike
     levels.OUTSIDE: idle_causes.PROGRAM, levels.QUEUED: idle_causes.QUEUED,
 }  # fmt: skip
 _LONG = 1_000_000  # ns: nothing is looked up and allocated for so long, so that the operator computes
+_DEEPEST = 4  # calls of functions within each other that are opened
 _LONGEST_LINE = 80  # characters of a statement that are shown
 _PLACE = ["operator", "phase", "layer"]
 _LIBRARIES = ("mkl", "onednn")  # whose calls are kernels within an operator of the framework
@@ -60,7 +63,7 @@ def of_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
     found = breakdowns(trace, ("line",))["line"]
     if isinstance(found, str):
         raise EvidenceError(found)
-    table = found.table
+    table = _opened(found.table, trace.lines)
     file, line, text = (table[name].astype("string") for name in ("file", "line", "text"))
     place = (file + ":" + line + " " + text.fillna("").str.strip().str.slice(0, _LONGEST_LINE)).str.strip()
     rows = table.reindex(columns=list(KEYS)).assign(
@@ -72,6 +75,36 @@ def of_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
         time_ns=table["time_ns"],
     )
     return rows.astype(dict.fromkeys(KEYS, "string")), int(found.step_ns or 0)
+
+
+def _opened(rows: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of lines with the lines of a function in place of the one that calls it, where it alone does.
+
+    A function counts as called where its name stands with a parenthesis. What a line takes beside the function stays its own.
+    """
+    functions = {str(name): part for name, part in lines.groupby("function", sort=False)}
+    calling = {
+        name: rf"^(?!\s*(?:async\s+)?def\b).*\b{re.escape(name.rpartition('.')[2])}\("
+        for name in functions
+        if not name.startswith("<")
+    }
+    alone = {
+        name: int(found.argmax())
+        for name, pattern in calling.items()
+        if (found := lines["text"].astype("string").str.contains(pattern).fillna(False).to_numpy(bool)).sum() == 1
+    }
+    for _ in range(_DEEPEST):
+        for name, place in alone.items():
+            caller, inside = lines.iloc[place], functions[name]
+            at = (rows["line"] == caller["line"]) & (rows["file"] == caller["file"]) & (rows["function"] == caller["function"])
+            there = (rows["function"] == name).fillna(False).any()
+            if there or at.fillna(False).sum() != 1 or inside["time_ns"].sum() > caller["time_ns"]:
+                continue
+            own = at.fillna(False).to_numpy(bool)
+            rest = rows["time_ns"].mask(own, rows["time_ns"] - int(inside["time_ns"].sum()))
+            more = inside.rename(columns={"hits": "count"}).assign(duration_ns=inside["time_ns"])
+            rows = pd.concat([rows.assign(time_ns=rest), more.reindex(columns=rows.columns)], ignore_index=True)
+    return rows.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.DataFrame:

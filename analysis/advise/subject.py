@@ -127,10 +127,11 @@ class Subject:
         if "tensorflow" in names and self._is_version_1():
             names.insert(names.index("tensorflow"), "tensorflow 1")
         compiled = [f"{one}, compiled" for one in names] if is_compiled(self.trace) or self._is_compiled() else []
+        eager = [f"{one}, eager" for one in names] if self.setting("execution") == "eager" else []
         on_host = [f"{one}, on the host" for one in names] if self.on_host else []
         place = next((words for prefix, words in _PLACES.items() if self.device.startswith(prefix)), "")
         on_device = [f"{one}, {place}" for one in names if place]
-        return [*compiled, *on_host, *on_device, *names, *filter(None, [place]), ""]
+        return [*compiled, *eager, *on_host, *on_device, *names, *filter(None, [place]), ""]
 
     def _is_compiled(self) -> bool:
         """Whether the framework said that it compiles the program; MXNet, that it runs its blocks as graphs."""
@@ -237,6 +238,8 @@ def of_run(run: Run, path: str) -> Subject:
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
     if critical_device(trace) is not None:
         return _named(_without_recording(of_trace(trace, path), run, facts), run)
+    if run.whole and not trace.has_timeline():
+        return _named(_of_lines(trace, run, path), run)
     rows, step_ns = host_account.of_run(run, trace)
     facts["traced_step_ns"] = mean_step_ns(trace.steps[~trace.steps["warmup"]])
     steps = run.clean_steps()
@@ -247,6 +250,16 @@ def of_run(run: Run, path: str) -> Subject:
         lengths=_lengths(steps),
     )  # fmt: skip
     return _named(subject, run)
+
+
+def _of_lines(trace: Trace, run: Run, path: str) -> Subject:
+    """Return a whole program of which only lines were recorded: they have their shares of what it takes unrecorded."""
+    subject = of_trace(trace, path)
+    clean_ns = run.clean_step_ns
+    if clean_ns:
+        subject.rows["time_ns"] = intervals.apportion(subject.rows["time_ns"].to_numpy(float), clean_ns)
+        subject.step_ns = clean_ns
+    return subject
 
 
 def _named(subject: Subject, run: Run) -> Subject:

@@ -91,16 +91,17 @@ def lines(
     """Return a sentence on the program's statements that take so long per step, where a lines pass timed them.
 
     most_ns: statements that take longer also run what is meant elsewhere. hits: how often a step executes them at least. names:
-    what their text must match; functions: or the function that they are in, which then come first, however long they take: the
-    pass may make what loops within a statement many times as long. Then their shares are told. Where there was no such pass but
-    the host's lines are on the timeline: see `_meanwhile`. So it is on a device: a line that launches takes long while the device
-    computes, too.
+    what their text must match. The pass makes a step longer: times are shortened as much as the step. functions: or the
+    function that they are in, which then come first, however long they take: the pass may make what loops within a statement
+    many times as long. Then their shares are told. Where there was no such pass but the host's lines are on the timeline: see
+    `_meanwhile`. So it is on a device: a line that launches takes long while the device computes, too.
     """
     table, steps = subject.trace.lines, subject.trace.info.get("lines_steps")
     on_timeline = not subject.on_host and not hits and len(subject.trace.host_lines) > 0
     if table.empty or not steps or on_timeline:
         return [] if hits else _meanwhile(subject, least_ns, names)
     sums = table.groupby(["file", "function", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
+    sums["time_ns"] *= min(1.0, subject.step_ns / float(subject.trace.info.get("lines_step_ns") or subject.step_ns or 1))
     sums = sums[((sums["time_ns"] >= least_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
     sums = sums.sort_values("time_ns", ascending=False).reset_index()
     inside = sums["function"].astype("string").str.contains(functions or "$^").fillna(False).to_numpy(bool)
@@ -132,7 +133,8 @@ def idle_lines(subject: Subject, ns: float) -> list[str]:
     if table.empty:
         return lines(subject, least_ns, ns)
     steps_in = table["text"].astype("string").str.contains(_STEPS_IN).fillna(False)
-    table = table[(~steps_in & (table["took"] <= ns)).to_numpy(bool)]
+    most_ns = np.inf if subject.program else ns * max(recorded_ns / max(subject.step_ns, 1), 1.0)
+    table = table[(~steps_in & (table["took"] <= most_ns)).to_numpy(bool)]
     return _host_is_in(subject, "While nothing computes the host is mostly in", table, recorded_ns)
 
 

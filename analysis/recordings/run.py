@@ -180,8 +180,27 @@ class Run:
         return "" if clean is None else known
 
     def trace(self) -> Trace:
-        """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""
+        """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true.
+
+        Of a whole program without a kernels pass, that of its lines alone.
+        """
+        if self.whole and not self.passes("kernels") and (lines := self._lines_alone()) is not None:
+            return lines
         return self._trace_of(self.kernels_pass())
+
+    def _lines_alone(self) -> Trace | None:
+        """Return what the lines pass says as a Trace; None without one. info["unavailable"]["kernels"]: why it is alone."""
+        reason = str(self.record.get("passes", {}).get("kernels", {}).get("reason") or "they were not recorded")
+        trace = Trace(
+            info={
+                "framework": self.framework, "recorder": self.record.get("recorder"), "pass": "lines",
+                "network_name": self.record["options"]["network"], "mode": self.record["options"]["mode"],
+                "conditions": self.record["conditions"], "clean_step_ns": self.clean_step_ns,
+                "unavailable": {"kernels": reason},
+            },
+        )  # fmt: skip
+        self._add_lines(trace)
+        return trace if len(trace.lines) else None
 
     def traces(self) -> list[Trace]:
         """Return the Traces of all repeats of the kernels pass, in order; raise EvidenceError when there is none."""

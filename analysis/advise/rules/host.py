@@ -56,6 +56,7 @@ _REMEDIES = {
 _ON_HOST = {
     "pytorch": "torch.compile(model): the compiled step dispatches few operators; larger batches; no Python loops over tensors",
     "pytorch, compiled": "fewer graph breaks (TORCH_LOGS=graph_breaks), with the optimizer compiled too; larger batches",
+    "tensorflow, eager": "tf.function around the step, which runs eagerly now, operator by operator",
     "tensorflow": "one tf.function around several steps; with Keras' fit, steps_per_execution in compile; larger batches; XLA "
     "made small convolutional networks slower on processors: try it before you keep it",
     "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",

@@ -31,7 +31,7 @@ _EACH = 0.9  # calls of the model for each sample that was loaded, at least
 
 def over_samples(subject: Subject) -> list[Advice]:
     """Operators run once per sample, outside of the layers."""
-    if not subject.on_host:
+    if not subject.on_host or subject.program:  # of which no layers are known, and what loops may be the network itself
         return []
     outside = subject.rows["layer"].isna() & subject.rows["phase"].isin(["other", "data"]) & subject.rows["operator"].notna()
     rows = subject.rows[(outside & subject.rows["part"].isin([COMPUTE, IDLE])).to_numpy(bool)]

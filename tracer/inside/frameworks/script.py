@@ -102,9 +102,18 @@ class Base(object):
         """End the operator trace and write it; return the names of its files, operators.* as in a run's folder."""
         return []
 
+    def warm_up(self) -> None:
+        """Kernels pass of a whole program, before it goes on: let libraries do what they do with the first call that they report.
+
+        They measure clocks then, say. In other passes that falls into steps that do not count.
+        """
+
     def interruptible(self) -> bool:
         """Return whether the operator trace can be ended here, in the middle of the program."""
         return True
+
+    def drop_operators(self) -> None:
+        """Let `stop_operators` write nothing, where what is written takes long: nobody will read it."""
 
     def detach(self) -> None:
         """Take away what attach put there."""

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import sys
 from typing import Any, Dict, Sequence, Tuple, Union
 
 from kernelscope.tracer.inside import disclosure
@@ -12,6 +13,7 @@ from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import SPEC_FILE, Outcome, Result
 from kernelscope.tracer.inside.launching.watching import Watcher
+from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
@@ -37,7 +39,11 @@ def launch(
     run = RunRecord(folder, _record(command, options, about), scrubber)
     spec, status = os.path.join(folder, SPEC_FILE), 0
     watcher = Watcher(folder)
-    for plan in options.plans():
+    plans = options.plans()
+    for number, plan in enumerate(plans, 1):
+        if len(plans) > 1:
+            sys.stderr.write("kernelscope: run %d of %d: %s\n" % (number, len(plans), ", ".join(one["pass"] for one in plan)))
+            sys.stderr.flush()
         for owner in [folder] + [path for _, path in ranks.recorded(folder)]:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(owner, "owner"))
@@ -53,6 +59,8 @@ def launch(
         process.forward_rest(folder)
         # a program that fails later on is recorded until then: where it did so before its pass had a step, no other run has more
         if not os.path.isdir(folder) or status >= KILLED or (status and not _stepped(folder, plan)):
+            if options.mode == WHOLE and status >= KILLED:  # what was interrupted is not the whole
+                shutil.rmtree(os.path.join(folder, plan[0]["pass"]), ignore_errors=True)
             break
     if not os.path.isdir(folder):
         raise FolderLost("%s: the script removed it while it ran (its exit status: %d); name another folder" % (folder, status))

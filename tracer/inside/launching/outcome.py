@@ -199,7 +199,8 @@ class Result(object):
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]
         elif self.whole and steps is not None:
             if not any(problem.startswith(missing[0]) for problem in self.problems):
-                self.problems.append("%s: not recorded" % ", ".join(missing))
+                ended = ", the command ended with exit status %d" % self.status if self.status else ""
+                self.problems.append("%s: not recorded%s" % (", ".join(missing), ended))
             return
         elif steps is not None:
             self.stepless = steps < 2 and not self.status

@@ -34,7 +34,7 @@ class Focus(object):
 
     def __init__(self, wanted: Sequence[Any], frameworks: Sequence[str], quotes: bool = True, whole: bool = False) -> None:
         self.quotes = quotes
-        self._whole = whole
+        self.whole = whole
         self.wanted = [text.rpartition(":")[::2] for text in wanted]
         self.watched: List[CodeType] = []
         self.loop: Optional[CodeType] = None
@@ -117,7 +117,7 @@ class Focus(object):
         """Return whether the script's own function that called this one, through whatever libraries, holds the loop."""
         if len(self.watched) >= MOST_FUNCTIONS or _nameless(frame.f_code) or not self.is_own(frame.f_code.co_filename):
             return False
-        if self._whole:
+        if self.whole:
             return True
         caller = frame.f_back
         while caller is not None:

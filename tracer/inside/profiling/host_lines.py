@@ -145,12 +145,16 @@ class Totals(Lines):
         self._open: List[Any] = []  # calls of watched functions: [number of the function, line or None, since when]
         self._counter: Any = None  # line_profiler, once it counts
         self._before: Dict[Any, Any] = {}
+        self._since = 0  # up to when events are added up
+        if focus.whole:
+            self._events.fold = self._fold
 
     def _start(self, frame: FrameType) -> None:
         profiler = None if self._learning else _line_profiler(self.focus.watched)
         if profiler is None:
             self._events.start(frame, called=self._learning > 0)
             self._added_up(0, 0)  # the calls that are open
+            self._since = now_ns()
             self.means = self._events.means
         else:
             self._before = _counts(profiler)
@@ -168,12 +172,22 @@ class Totals(Lines):
             self._open = []
 
     def _ended(self, counted: Any, start: int, end: int) -> None:
+        start = max(start, self._since) if self.focus.whole else start
         found = self._counted() if self._counter is not None else self._added_up(start, end)
         if counted:
-            for key, (hits, time) in found.items():
-                entry = self._total.setdefault(key, [0, 0])
-                entry[0] += hits
-                entry[1] += time
+            self._add(found)
+
+    def _add(self, found: Dict[Any, Any]) -> None:
+        for key, (hits, time) in found.items():
+            entry = self._total.setdefault(key, [0, 0])
+            entry[0] += hits
+            entry[1] += time
+
+    def _fold(self) -> None:
+        """Add up the events so far, in the middle of a step that is a whole program."""
+        now = now_ns()
+        self._add(self._added_up(self._since, now))
+        self._since = now
 
     def _counted(self) -> Dict[Any, Any]:
         """Return what line_profiler has counted since the last step's end."""

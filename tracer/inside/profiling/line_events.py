@@ -34,6 +34,7 @@ class Events(object):
         self.taken: List[Any] = []
         self.called: Optional[Set[int]] = None  # ids of the code objects that were called since the last `start(called=True)`
         self.full = False
+        self.fold: Any = None  # takes the events where there are too many to be kept; without it no more are noted
         self._running = False
         self._thread: Any = None
         self._source = Monitoring(self) if hasattr(sys, "monitoring") else Tracing(self)
@@ -72,10 +73,12 @@ class Events(object):
 
     def add(self, code: CodeType, line: Optional[int]) -> None:
         """Note an event; when there are too many nothing more is noted."""
-        if len(self.taken) < MOST_EVENTS:
-            self.taken.append((now_ns(), self.focus.number(code), line))
-        else:
-            self.full = True
+        if len(self.taken) >= MOST_EVENTS:
+            if self.fold is None:
+                self.full = True
+                return
+            self.fold()
+        self.taken.append((now_ns(), self.focus.number(code), line))
 
 
 class Tracing(object):

@@ -20,6 +20,8 @@ from kernelscope.tracer.inside.ranges import Recorder
 VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE", "MKL_VERBOSE")
 FLUSH_NS = 500000000  # between two writings of clean steps: each takes some 100 us
 FEWEST_STEPS = 3  # of a pass that takes too long
+MOST_LINES = 200000  # of a whole program beside whose operators they are recorded
+LEAST_MEMORY = 1 << 30  # bytes that must be left for a pass over a whole program
 OVER, PART = "over", "part"  # what has ended with a step: the pass, or as much of it as is held at a time
 
 
@@ -36,6 +38,7 @@ class Pass(object):
         self.adapter = adapter
         self._wanted = wanted
         self._seconds = spec["seconds"]
+        self._whole = spec["mode"] == plan.WHOLE
         self._done = 0
         self._measured = 0
         self._times: List[int] = []  # of measured steps, ns
@@ -90,6 +93,8 @@ class Pass(object):
             if adapter.prints:
                 self._tried("lines of libraries", self._start_printing)
             self._tried("operators", adapter.start_operators, self.folder)
+            if self._whole:
+                self._tried("warming up", adapter.warm_up)
 
     def _start_printing(self) -> None:
         """Let libraries print their calls, with descriptor 1 pointing at a file of ours."""
@@ -227,14 +232,13 @@ class Pass(object):
     def too_large(self) -> Optional[str]:
         """Return why a pass over a whole program may not go on, from any thread; None where it may.
 
-        What the process has grown by is the program's own and the profiler's, of which nobody can tell the shares.
+        How large the trace is nobody tells: what the process has grown by may be the program's own. But a program that runs very
+        many lines can have as many operators, of which a trace takes minutes to be written.
         """
-        if self._resident is None:
-            self._resident = _resident()
-        grown, left = _resident() - self._resident, memory.available()
-        if self.name != "kernels" or left is None or 2 * grown * parts.WRITTEN < left:
-            return None
-        return "the process grew by %d MB, and to write a trace of that could take more memory than is left" % (grown // 10**6)
+        if self.name == "kernels" and self.lines.held() > MOST_LINES:
+            return "more than %d lines ran, and a trace of as many operators would take minutes to be written" % MOST_LINES
+        left = memory.available()
+        return "no memory is left for it" if left is not None and left < LEAST_MEMORY else None
 
     def end_whole(self) -> None:
         """End the one step of a program that is recorded as a whole."""

@@ -219,6 +219,7 @@ class Recording(object):
         """End a pass over the whole program that has grown too large: a part of the program is not recorded as if it were all."""
         if self.recording is not None:
             self.recording.report["ended_early"] = reason
+            self.recording.adapter.drop_operators()
             self.finish(reason)
 
     def _ended(self, reason: str) -> None:

@@ -4,7 +4,7 @@ import functools
 import os
 import re
 import warnings
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.workload import cores
 from kernelscope.tracer.inside.profiling.patches import Patches
@@ -120,10 +120,12 @@ class Library(object):
             warnings.filterwarnings("ignore", "Warning: Profiler clears events")  # the program asked for none
             self._profiler.start()
 
-    def stop_profiler(self, folder: str, name: str = TRACE_FILE) -> List[str]:
-        """Stop the profiler and write its chrome trace under this name; return the names of the files written."""
+    def stop_profiler(self, folder: str, name: Optional[str] = TRACE_FILE) -> List[str]:
+        """Stop the profiler and write its chrome trace under this name, if any; return the names of the files written."""
         profiler, self._profiler = self._profiler, None
         profiler.stop()
+        if name is None:
+            return []
         profiler.export_chrome_trace(os.path.join(folder, name))
         profiler.profiler = None  # what was recorded goes now: the object around it refers to itself
         return [name]

@@ -30,6 +30,7 @@ class Operators(object):
         self._thread: Any = None
         self._open: List[Any] = []  # annotations of the loop's thread, the outermost first
         self._parts = 0
+        self._dropped = False
 
     def start(self) -> None:
         """Start the profiler, between two steps."""
@@ -48,7 +49,12 @@ class Operators(object):
         while self._open:
             self._open.pop().__exit__(None, None, None)
         self._parts += 1
-        return self._library.stop_profiler(self._folder, TRACE_FILE if self._parts == 1 else PART_FILE % self._parts)
+        name = TRACE_FILE if self._parts == 1 else PART_FILE % self._parts
+        return self._library.stop_profiler(self._folder, None if self._dropped else name)
+
+    def drop(self) -> None:
+        """Write nothing when the profiler stops."""
+        self._dropped = True
 
     def in_backward(self) -> bool:
         """Return whether backward is going on, whose operators are open."""

@@ -224,6 +224,13 @@ class Adapter(Base):
         """Leave only the wrappers of these layers, and of phases."""
         return self._layers.keep(kept, phases)
 
+    def warm_up(self) -> None:
+        """Call oneDNN and MKL once: MKL's first line of its verbose mode takes it some 0.4 s."""
+        torch = self.torch
+        with torch.no_grad():
+            torch.nn.functional.conv2d(torch.ones(1, 8, 8, 8), torch.ones(8, 8, 3, 3))
+            torch.mm(torch.ones(32, 32), torch.ones(32, 32))
+
     def interruptible(self) -> bool:
         """Return whether no operator of backward is open."""
         return self._operators is None or not self._operators.in_backward()
@@ -241,6 +248,11 @@ class Adapter(Base):
     def part_operators(self) -> List[str]:
         """Write torch.profiler's trace so far."""
         return self._operators.part()
+
+    def drop_operators(self) -> None:
+        """Let the profiler's trace go."""
+        if self._operators is not None:
+            self._operators.drop()
 
     def stop_operators(self) -> List[str]:
         """Stop torch.profiler."""
