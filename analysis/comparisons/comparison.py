@@ -216,13 +216,13 @@ def _side_by_side(
         _row(key if isinstance(key, tuple) else (key,), keys, values)
         for key, values in zip(table.index, table.to_dict("records"), strict=True)
     ]
-    phases = (*PHASES, levels.OUTSIDE_OF_STEPS)
+    phases = {phase: place for place, phase in enumerate((*PHASES, levels.OUTSIDE_OF_STEPS))}  # others come last
     last = len(order)
     return sorted(
         rows,
         key=lambda row: (
             order.get(row[keys[0]], last + (row[keys[0]] == INSTRUMENTATION)),
-            phases.index(row["phase"]) if "phase" in row else 0,
+            phases.get(row["phase"], len(phases)) if "phase" in row else 0,
         ),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kernelscope.analysis.comparisons.comparison import RESULTS, SCHEMA, compare
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import schema
 from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace.records import read_object
@@ -21,7 +22,7 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     if len(paths) > 1 or kind_of(paths[0]) is not Kind.COMPARISON:
         return None
     file = paths[0] if paths[0].is_file() else paths[0] / COMPARISON
-    result = read_object(file)
+    result = _recorded(file)
     name, _, newest = SCHEMA.rpartition("/")
     kind, _, version = str(result.get("schema")).rpartition("/")
     if kind != name or not version.isdigit():
@@ -31,6 +32,15 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     outdated = result.get("results") != RESULTS and paths[0].is_dir()
     there = all((paths[0] / str(name)).is_dir() for name in result.get("frameworks") or [""])
     return None if outdated and there else result
+
+
+def _recorded(file: Path) -> dict[str, Any]:
+    """Return what a comparison's file holds; raise EvidenceError where its parts are of other types, or sides have no summary."""
+    result = schema.checked(file, read_object(file), schema.ComparisonRecord)
+    names = {row["framework"] for row in result.get("summary") or ()}
+    if missing := [name for name in result.get("frameworks", ()) if "summary" in result and name not in names]:
+        raise EvidenceError(f"{file}: no row of its summary is of {missing[0]}; compare again")
+    return result
 
 
 def comparison(folder: Path) -> dict[str, Any]:
@@ -44,7 +54,7 @@ def runs(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     left_out: list[dict[str, Any]] = []
     for path in paths:
         if kind_of(path) is Kind.COMPARISON:
-            recorded = read_object(path / COMPARISON)
+            recorded = _recorded(path / COMPARISON)
             found += [Run(path / name) for name in recorded["frameworks"]]
             left_out += recorded.get("left_out", [])
         else:

@@ -361,7 +361,11 @@ def _with(ranges: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
 def _from_cache(cache: Path, key: str) -> Trace | None:
     """Return the cached Trace if it was made of the same content; a damaged cache counts as none."""
     try:
-        return storage.load(cache) if storage.facts(cache).get("key") == key else None
+        if storage.facts(cache).get("key") != key:
+            return None
+        trace = storage.load(cache)
+        trace.check()
+        return trace
     except EvidenceError:
         return None
 

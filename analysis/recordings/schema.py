@@ -1,6 +1,6 @@
-"""Of which types the parts of a run's files are that are looked into: run.json, and child.json of each pass.
+"""Of which types the parts of files are that are looked into: a run's run.json, child.json of each pass, and compare.json.
 
-A run folder can come from anywhere. What is of another type than its readers take it for is told in one line with its place;
+A folder can come from anywhere. What is of another type than its readers take it for is told in one line with its place;
 what nobody looks into may be anything.
 """
 
@@ -74,10 +74,48 @@ class PassReport(TypedDict, total=False):
     foreign_cores: float | None
 
 
+class _ComparedRow(TypedDict):
+    time_ns: dict[str, float | None]
+
+
+class _SummaryRow(TypedDict):
+    framework: str
+    step_median_ns: float
+
+
+class _Fairness(TypedDict, total=False):
+    failed: Any
+    rows: list[Object]
+
+
+class ComparisonRecord(TypedDict, total=False):
+    """compare.json."""
+
+    frameworks: list[str]
+    framework_of: dict[str, str]
+    network: Object
+    machine: Object
+    busy: Object | None
+    left_out: list[Object]
+    summary: list[_SummaryRow]
+    layers: list[_ComparedRow]
+    kinds: list[_ComparedRow]
+    cells: list[_ComparedRow]
+    kernels: dict[str, list[Object]]
+    lines: dict[str, Object]
+    passes: list[Object]
+    fairness: _Fairness
+    explanations: list[Object]
+    diagnostics: Object
+    methods: Object
+    settings: Object
+    versions: Object
+
+
 def checked(file: Path, content: Object, record: Any) -> Object:
     """Return what a file holds; raise EvidenceError where a part of it is of another type than the record's class says."""
     try:
         msgspec.convert(content, record)
     except msgspec.ValidationError as error:
-        raise EvidenceError(f"{file}: {str(error).replace('`', '')}; record the run again") from error
+        raise EvidenceError(f"{file}: {str(error).replace('`', '')}; record it again") from error
     return content

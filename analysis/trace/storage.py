@@ -135,6 +135,8 @@ def _unpacked(name: str, table: pa.Table) -> pd.DataFrame:
     same = json_text.parsed((table.schema.metadata or {}).get(_SAME, "{}"))
     if not isinstance(same, dict):
         raise ValueError("columns that hold the same are not told as agreed")
+    if name == "calls" and table.num_rows and "name" not in {*table.column_names, *same}:
+        raise ValueError("its calls have no names")
     return conform(name, table.to_pandas().assign(**{column: _repeated(value, len(table)) for column, value in same.items()}))
 
 

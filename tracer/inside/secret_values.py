@@ -25,6 +25,7 @@ class Span(NamedTuple):
     what: str
 
 
+_IN_URL = "password in a URL"  # whatever stands before the address
 KEY_BLOCK = "private key"  # what the block of one is called
 PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
@@ -171,7 +172,9 @@ def _shapes(text: bytes) -> Iterator[Span]:
             continue
         for match in pattern.finditer(text):
             start, end = match.span("v" if "v" in pattern.groupindex else 0)
-            if (anywhere or _may_begin(text, match.start(), match[0])) and _shape_counts(what, text[start:end]):
+            if (anywhere or what == _IN_URL or _may_begin(text, match.start(), match[0])) and _shape_counts(
+                what, text[start:end]
+            ):
                 yield Span(start, end, what)
 
 
@@ -195,7 +198,7 @@ def _may_begin(text: bytes, start: int, token: bytes) -> bool:
 
 
 def _shape_counts(what: str, value: bytes) -> bool:
-    if what == "password in a URL":  # a port is none
+    if what == _IN_URL:  # a port is none
         return not _harmless(value) and not (value.isdigit() and len(value) < 6)
     if max(Counter(value).values()) > len(value) // 2 or _harmless(value):
         return False  # overwritten behind its beginning

@@ -19,7 +19,7 @@ from kernelscope.analysis.kernels.classify import operator_kind
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
-_COMPUTES_NS = 20_000  # more than what calling and recording a few other operators takes
+_COMPUTES_NS = 10_000  # more than what calling and recording a few other operators takes
 ENGINE = "autograd::engine::evaluate_function"
 
 

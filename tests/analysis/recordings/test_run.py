@@ -128,7 +128,7 @@ def test_a_table_that_is_none_is_named(folder, content):
 def test_a_report_whose_parts_are_of_other_types_is_named(folder, name, value, said):
     file = folder / "kernels" / "1" / "child.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
-    with pytest.raises(EvidenceError, match=re.escape(f"{file}: ") + said + "; record the run again"):
+    with pytest.raises(EvidenceError, match=re.escape(f"{file}: ") + said + "; record it again"):
         Run(folder).trace()
 
 

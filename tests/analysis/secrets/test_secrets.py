@@ -496,6 +496,8 @@ def test_a_private_key_in_a_list_of_lines_is_found_and_the_list_stays_one(around
     [
         ('passwd = b"Jx7Bytes9Pw"', "Jx7Bytes9Pw"),
         ("A100 password=Hunter1", "Hunter1"),
+        ("op_https://bob:s3cr3tPw77@host.io/x", "s3cr3tPw77"),
+        ("1https://bob:s3cr3tPw79@host.io/x", "s3cr3tPw79"),
         ("x=1&password%3Dhunter28zz", "hunter28zz"),
     ],
 )

@@ -46,6 +46,7 @@ def test_what_is_the_same_in_many_rows_is_written_once(trace, tmp_path, monkeypa
     monkeypatch.setattr(storage, "_MANY", 1)
     for name in ("calls", "kernels"):
         setattr(trace, name, getattr(trace, name).iloc[rows].reset_index(drop=True))
+    trace.calls["name"] = trace.calls["name"].astype("string").fillna("cuLaunchKernel").astype("category")
     storage.save(trace, tmp_path / "trace")
     back = storage.load(tmp_path / "trace")
     for name in TABLES:
@@ -62,4 +63,12 @@ def test_what_is_told_wrongly_of_it_is_said(trace, tmp_path, same):
     table = pq.read_table(file)
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, storage._SAME: same}), file)
     with pytest.raises(EvidenceError, match=r"the trace is damaged|column process"):
+        storage.load(tmp_path / "trace")
+
+
+def test_calls_without_names_are_damage(trace, tmp_path):
+    storage.save(trace, tmp_path / "trace")
+    file = tmp_path / "trace" / "calls.parquet"
+    pq.write_table(pq.read_table(file).drop_columns("name"), file)
+    with pytest.raises(EvidenceError, match="the trace is damaged \\(its calls have no names\\); make it again"):
         storage.load(tmp_path / "trace")

@@ -6,7 +6,7 @@ import sys
 def pytorch(repeats):
     import torch
 
-    values = torch.randn(400, 400)
+    values = torch.randn(800, 800)
     for _ in range(repeats):
         product = values @ values
         total = torch.relu(product).sum()
@@ -16,7 +16,7 @@ def pytorch(repeats):
 def jax(repeats):
     import jax.numpy as numpy
 
-    values = numpy.ones((400, 400))
+    values = numpy.ones((800, 800))
     for _ in range(repeats):
         total = numpy.maximum(values @ values, 0).sum()
     return float(total)
@@ -25,7 +25,7 @@ def jax(repeats):
 def tensorflow(repeats):
     import tensorflow
 
-    values = tensorflow.ones((400, 400))
+    values = tensorflow.ones((800, 800))
     for _ in range(repeats):
         total = tensorflow.reduce_sum(tensorflow.nn.relu(values @ values))
     return float(total)
@@ -34,7 +34,7 @@ def tensorflow(repeats):
 def mxnet(repeats):
     import mxnet
 
-    values = mxnet.nd.ones((400, 400))
+    values = mxnet.nd.ones((800, 800))
     for _ in range(repeats):
         total = mxnet.nd.relu(mxnet.nd.dot(values, values)).sum()
     return float(total.asscalar())

@@ -62,7 +62,7 @@ class Focus(object):
         than a step. Return whether there is more to watch than before.
         """
         before = len(self.watched)
-        for frame in frames:
+        for frame in frames[::-1] if self.whole else frames:  # of a whole program the outermost function holds all
             code = frame.f_code
             if self.wanted:
                 self.decided(frame)
