@@ -204,6 +204,7 @@ def own_code(subject: Subject) -> list[Advice]:
     mostly_recording = float(subject.facts.get("traced_step_ns") or 0) > _RECORDED * subject.step_ns
     if ns < _OWN * subject.step_ns or mostly_recording:
         return []
+    named = rows[rows["detail"].notna().to_numpy(bool)]
     return [
         Advice(
             "python",
@@ -212,7 +213,7 @@ def own_code(subject: Subject) -> list[Advice]:
             _OWN_GAINS if subject.program else "all of it, where that code leaves the loop or runs on another thread",
             [
                 f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
-                *words.where(rows[rows["detail"].notna().to_numpy(bool)], "detail"),
+                *(words.where(named, "detail") if 2 * words.time_of(named) > ns else []),
                 *words.idle_lines(subject, ns),
             ],
             _OWN_REMEDIES[subject.program],
