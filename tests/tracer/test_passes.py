@@ -43,7 +43,7 @@ class Waiting(Base):
 def test_measured_steps_have_the_device_s_work_of_just_these(tmp_path: Path) -> None:
     adapter = Waiting(None)
     adapter.watch()
-    spec = {"folder": str(tmp_path), "seconds": 60, "limit": 10**9}
+    spec = {"folder": str(tmp_path), "seconds": 60, "limit": 10**9, "mode": "auto"}
     opened = Pass(spec, adapter, {"pass": "layers", "skip": 2, "steps": 3}, {}, Focus([], [], False))
     ended = []
     for number in range(5):
@@ -109,7 +109,7 @@ def test_clean_steps_have_the_device_s_pace_where_the_host_is_ahead(tmp_path: Pa
         def settle(self):
             torch.cuda.synchronize()
 
-    spec = {"folder": str(tmp_path), "seconds": 60, "limit": 10**9}
+    spec = {"folder": str(tmp_path), "seconds": 60, "limit": 10**9, "mode": "auto"}
     wanted = {"pass": "clean", "skip": 0, "steps": 10}
     opened = Pass(spec, Ahead(None), wanted, {}, Focus([], [], False))
     noting = None

@@ -36,7 +36,7 @@ def _recorded(folder, *arguments, framework="pytorch", options=()):
         ("pytorch", "SGEMM"),
         pytest.param("jax", None, marks=pytest.mark.long),
         pytest.param("tensorflow", "MatMul", marks=pytest.mark.long),
-        ("mxnet", "dot"),
+        pytest.param("mxnet", "dot", marks=pytest.mark.long),
     ],
 )
 def test_a_program_without_steps_has_an_answer(tmp_path, framework, product):
@@ -88,7 +88,7 @@ def test_it_is_not_run_again_unasked(tmp_path):
 
 def test_a_pass_that_takes_too_long_is_not_recorded_and_the_program_goes_on(tmp_path):
     """A part of a program is not told as if it were all of it."""
-    done = _recorded(tmp_path / "run", "3000", options=("--mode", "whole", "--seconds", "1"))
+    done = _recorded(tmp_path / "run", "400", options=("--mode", "whole", "--seconds", "1"))
     assert (done.returncode, done.stdout) == (0, "done\n" * 3)
     reason = "it took longer than --seconds 1; more seconds let it be recorded"
     assert f"kernels: not recorded, {reason}" in done.stderr
