@@ -49,8 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     command = profile.runnable(options.command(arguments), arguments.module)
     if not command:
         raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
-    if arguments.once and arguments.mode == WHOLE:
+    if arguments.mode == WHOLE and arguments.once:
         raise UsageError("--mode whole runs the command once for each pass; leave --once out")
+    if arguments.mode == WHOLE and arguments.steps:
+        raise UsageError("--mode whole records the program as one step; leave --steps out")
     _say_of_options(arguments)
     name = str(arguments.label or label(command))
     folder = Path(arguments.output) if arguments.output else dated(profile.FOLDER, name)

@@ -137,7 +137,9 @@ def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None
     return SideProgress(
         label=label or str(record.get("label") or record.get("framework")),
         batch=options.get("batch"),
-        over=len(list(folder.glob("*/*/child.json"))) - (current is not None) if profiled else sum(over for _, over in begun),
+        over=max(len(list(folder.glob("*/*/child.json"))) - (current is not None), 0)
+        if profiled
+        else sum(over for _, over in begun),
         planned=None if profiled else len(planned),
         now=_pass(current, planned, options) if current is not None and state == RECORDING else None,
         state=state,
