@@ -29,7 +29,6 @@ from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.options import ProfileOptions
-from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.outside import profile, trials, verdicts
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 from kernelscope.tracer.outside.run_folder import dated
@@ -146,9 +145,7 @@ def _tried(
     helping = [one for name in worth for one in mine if one.intervention.name == name]
     together = _together(program, helping, lambda count: time.monotonic() + (count + _WHOLE) * one_s < until)
     after = _after(program, together, mine)
-    framework = str(program.record["framework"])
-    confirmed = result.result(str(program.path), framework, judged, rows, runs, together, left_out, after)
-    return {**confirmed, "program": program.record["options"]["mode"] == WHOLE}  # as which its step is told
+    return result.result(str(program.path), program.record, judged, rows, runs, together, left_out, after)
 
 
 def beside(said: dict[str, Any], form: str, write: Callable[[Any, str], None], trying: Callable[[], dict[str, Any]]) -> None:

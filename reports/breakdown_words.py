@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelscope.analysis.kernels import short_names
+from kernelscope.analysis.recordings.run import WHOLE
 from kernelscope.reports import content, units
 
 _APART = 0.005  # of a step: so far the host's steps are from the device's before it is said
@@ -62,7 +63,7 @@ def whole(breakdown: Mapping[str, Any]) -> str:
         return "profiled function"
     if breakdown.get("inside"):
         return f"range {breakdown['inside']}"
-    step = "program" if breakdown.get("mode") == content.WHOLE else "step"
+    step = "program" if breakdown.get("mode") == WHOLE else "step"
     return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), step)
 
 

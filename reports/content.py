@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from kernelscope.analysis.explain import again
+from kernelscope.analysis.recordings.run import WHOLE
 from kernelscope.reports import units
 
 Result = dict[str, Any]
@@ -26,7 +27,6 @@ EXPLAINED = 0.80  # under this share of the step with a known layer, layers expl
 WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
 CAUSES = 3
 _NAMED = 4  # sides that one sentence can hold beside the fastest
-WHOLE = "whole"  # the mode of a program that was recorded as one step, as it has none
 _ONE = {"train": "A step of training", "infer": "A step of inference", WHOLE: "The program"}
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
 CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons have not

@@ -12,6 +12,7 @@ from kernelscope.analysis.confirm.candidates import Candidate, Finding
 from kernelscope.analysis.confirm.runs import Run
 from kernelscope.analysis.confirm.verdicts import CONFIRMED, FAILED, NOT_MET, PARTLY, Seen
 from kernelscope.analysis.recordings import core_use
+from kernelscope.analysis.recordings.run import WHOLE
 
 SCHEMA = "kernelscope/confirm/1"
 UNCHANGED = "unchanged"
@@ -141,7 +142,7 @@ def helps(before: Sequence[Run], after: Sequence[Run]) -> bool:
 
 def result(
     path: str,
-    framework: str,
+    record: Mapping[str, Any],
     findings: Sequence[dict[str, Any]],
     rows: Sequence[dict[str, Any]],
     runs: Runs,
@@ -149,16 +150,19 @@ def result(
     left_out: Sequence[Candidate],
     after: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return all of it. path: of the recording. after: what a recording of the program with what is kept says, or nothing.
+    """Return all of it. path: of the recording. record: its run.json. after: what a recording of the program with what is kept
+    says, or nothing.
 
-    Keys: schema, path, framework, rounds, step_ns (of the unchanged program), peak_bytes, busy, findings (of_findings), tried
-    (rows), together (names, step_ns, saved_ns, interval_ns, p, dropped, alone; of runs of their own) or None, keep (lines),
-    left_out (names), account and remains (see `after`; None and empty where not recorded).
+    Keys: schema, path, framework, program (whether its one step is a whole program), rounds, step_ns (of the unchanged program),
+    peak_bytes, busy, findings (of_findings), tried (rows), together (names, step_ns, saved_ns, interval_ns, p, dropped, alone; of
+    runs of their own) or None, keep (lines), left_out (names), account and remains (see `after`; None and empty where not
+    recorded).
     """
     base = runs[UNCHANGED]
     names = list(together.names) if together else []
     return {
-        "schema": SCHEMA, "path": path, "framework": framework, "rounds": len(base),
+        "schema": SCHEMA, "path": path, "framework": str(record["framework"]),
+        "program": record["options"]["mode"] == WHOLE, "rounds": len(base),
         "step_ns": round(median(_steps(base))), "peak_bytes": _peak(base), "busy": busy(runs),
         "findings": list(findings), "tried": list(rows),
         "together": _together(together) if together else None,

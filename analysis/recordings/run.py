@@ -29,6 +29,7 @@ from kernelscope.analysis.trace.records import check_schema, read_object, read_t
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
+WHOLE = "whole"  # the mode of a program that was recorded as one step, as it has none
 NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
 UNSEARCHED = ", and what it wrote was not looked through for secrets; run it again, and do not share this folder"
 CACHE_VERSION = 25  # part of the cache's key: raise it when a reader changes what it makes of the same files
@@ -140,7 +141,7 @@ class Run:
     @property
     def whole(self) -> bool:
         """Whether the program has no steps and all of it was recorded as one (`profile --mode whole`)."""
-        return bool(self.record["options"]["mode"] == "whole")
+        return bool(self.record["options"]["mode"] == WHOLE)
 
     def clean_steps(self) -> pd.DataFrame:
         """The measured steps of all repeats of the clean pass; an empty table when there is none."""

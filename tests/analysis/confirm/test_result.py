@@ -15,6 +15,7 @@ from kernelscope.reports import confirmed, tables
 from kernelscope.tracer.inside import changes
 
 MS = 1_000_000
+RECORD = {"framework": "pytorch", "options": {"mode": "train"}}
 AFTER = result.after(
     {"a": {"step_ns": 10 * MS}, "b": {"step_ns": 8 * MS}, "parts_by": "kind",
      "parts": [{"part": "optimizer", "delta_ns": -3 * MS}, {"part": "the rest", "delta_ns": MS}]},
@@ -128,7 +129,7 @@ def said():
     kept = result.worth_keeping(rows)
     together = Together(("fused-optimizer",), "fused-optimizer", outcomes, (("kept-heap", "fused-optimizer"),))
     judged = result.of_findings([*found, Finding("casts", "about casts", MS)], mine, rows)
-    return result.result("run", "pytorch", judged, rows, outcomes, together, mine[:1], AFTER), kept
+    return result.result("run", RECORD, judged, rows, outcomes, together, mine[:1], AFTER), kept
 
 
 def test_verdicts(said):
@@ -239,7 +240,7 @@ def test_beside_other_work_changes_of_threads_are_not_kept():
     assert result.busy(tried) == {"cores": 2, "others": 1.5}
     assert result.worth_keeping(rows) == ["one-thread", "kept-heap"]
     assert result.worth_keeping(rows, result.busy(tried)) == ["kept-heap"]
-    said = result.result("run", "pytorch", [], rows, tried, None, [], {})
+    said = result.result("run", RECORD, [], rows, tried, None, [], {})
     assert confirmed.answer(said).endswith("Other processes kept 1.5 of 2 cores busy: on an idle machine it may differ.")
     assert any("Not kept beside other work of the machine" in note and "one-thread" in note for note in confirmed.notes(said))
 

@@ -124,11 +124,10 @@ class Library(object):
         """Stop the profiler and write its chrome trace under this name, if any; return the names of the files written."""
         profiler, self._profiler = self._profiler, None
         profiler.stop()
-        if name is None:
-            return []
-        profiler.export_chrome_trace(os.path.join(folder, name))
+        if name is not None:
+            profiler.export_chrome_trace(os.path.join(folder, name))
         profiler.profiler = None  # what was recorded goes now: the object around it refers to itself
-        return [name]
+        return [] if name is None else [name]
 
     def range_synchronisation(self, patches: Patches, recorder: Recorder, on_gpu: bool, kernels: bool) -> None:
         """Name the calls that bring a value to the host: waits for a GPU; of a tensor on the host only calls like others.
