@@ -69,7 +69,8 @@ def to_file(path: str, form: str, target: Path, full_paths: bool) -> None:
     try:
         said = _written(write, target, form in _FOLDERS)
     except OSError as error:
-        raise InputError(f"{target}: not writable: {error.strerror or error}; name another place") from error
+        lacking = "some of its files are missing; " if form in _FOLDERS and target.is_dir() and any(target.iterdir()) else ""
+        raise InputError(f"{target}: not writable: {error.strerror or error}; {lacking}name another place") from error
     for line in said:
         print(f"kernelscope: {line}", file=sys.stderr)
     print(f"exported: {target}", file=sys.stderr)

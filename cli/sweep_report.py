@@ -37,8 +37,7 @@ def _target(paths: list[Path], output: str | None, force: bool) -> Path:
         return paths[0] / DEFAULT
     target = target_file(output, force, paths)
     if not force:
-        for name in ("figures", "tables"):
-            folder = target.parent / name
+        for folder in page.folders(target):
             if folder.exists():
                 raise InputError(f"{folder}: exists, and the report writes there; name a file in another folder or pass --force")
     return target

@@ -17,7 +17,7 @@ from kernelscope.cli import outlets
 from kernelscope.cli.output import console
 from kernelscope.reports.progress import Drawn, line, state
 from kernelscope.tracer.inside.plan import PASSES, order
-from kernelscope.tracer.outside import energy
+from kernelscope.tracer.outside import energy, locks
 from kernelscope.tracer.outside.errors import ChildError
 
 _EVERY_S = 1.0
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     seen = progress.read(folder, planned)
     if arguments.once or seen.ended:
-        _show(seen)
+        console().print(_drawn(folder, seen))
     else:
         seen = _until_the_end(folder, seen)
     return ChildError.exit_code if any(side.state == progress.FAILED for side in seen.sides) else 0
@@ -53,11 +53,11 @@ def _until_the_end(folder: Path, seen: RecordingProgress) -> RecordingProgress:
         return _lines(folder, seen)
 
     try:
-        with Live(Drawn(seen, time.time()), console=console(), auto_refresh=False) as live:
+        with Live(_drawn(folder, seen), console=console(), auto_refresh=False) as live:
             while not seen.ended:
                 time.sleep(_EVERY_S)
                 seen = progress.read(folder, planned)
-                live.update(Drawn(seen, time.time()), refresh=True)
+                live.update(_drawn(folder, seen), refresh=True)
     except KeyboardInterrupt:
         print("still recording", file=sys.stderr)
     return seen
@@ -77,5 +77,7 @@ def _lines(folder: Path, seen: RecordingProgress) -> RecordingProgress:
         seen = progress.read(folder, planned)
 
 
-def _show(seen: RecordingProgress) -> None:
-    console().print(Drawn(seen, time.time()))
+def _drawn(folder: Path, seen: RecordingProgress) -> Drawn:
+    """Return what is shown now. A command holds the folder that it writes, of a side or a rank the one around it."""
+    held = seen.cells is not None or locks.is_locked(folder) or locks.is_locked(folder.absolute().parent)
+    return Drawn(seen, time.time(), held)

@@ -8,28 +8,30 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from kernelscope.analysis.recordings.progress import COMPLETE, FAILED, RECORDING, Pass, RecordingProgress, SideProgress
+from kernelscope.analysis.recordings.progress import COMPLETE, FAILED, INCOMPLETE, RECORDING, Pass, RecordingProgress, SideProgress
 from kernelscope.reports import units
 from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.text import printable
 
 _QUIET_S = 120.0  # without anything written for so long it may be that nobody records any more
-_STYLES = {COMPLETE: "green", FAILED: "red", RECORDING: ""}
+_LEFT_S = 10.0  # the same where no command here holds the folder
+_STYLES = {COMPLETE: "green", INCOMPLETE: "yellow", FAILED: "red", RECORDING: ""}
 _LEAST_BAR, _MOST_BAR = 4, 30
 
 
 class Drawn:
-    """A recording as it is `now` (s since 1970), for a console of any width."""
+    """A recording as it is `now` (s since 1970), for a console of any width. held: whether a command here writes its folder."""
 
-    def __init__(self, progress: RecordingProgress, now: float):
+    def __init__(self, progress: RecordingProgress, now: float, held: bool):
         self.progress = progress
         self.now = now
+        self.held = held
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(line(self.progress, self.now), style="bold")
         if self.progress.sides:
             yield _table(self.progress.sides, options.max_width)
-        yield from _notes(self.progress, self.now)
+        yield from _notes(self.progress, self.now, self.held)
 
 
 def line(progress: RecordingProgress, now: float) -> str:
@@ -90,13 +92,14 @@ def _cells(side: SideProgress) -> list[str]:
     return [printable(side.label, 40), passes, state(side), steps, units.duration(step_ns) if step_ns else "", rate]
 
 
-def _notes(progress: RecordingProgress, now: float) -> Iterator[RenderableType]:
+def _notes(progress: RecordingProgress, now: float, held: bool) -> Iterator[RenderableType]:
     for side in progress.sides:
         if side.reason:
-            yield Text(f"{printable(side.label, 40)}: {printable(side.reason, 400)}", style="red", overflow="fold")
-    if not progress.ended and now - progress.written > _QUIET_S:
-        quiet = seconds(now - progress.written)
-        yield Text(f"nothing was written for {quiet}: a long step or import, or nobody records any more", style="yellow")
+            yield Text(f"{printable(side.label, 40)}: {printable(side.reason, 400)}", style=_STYLES[side.state], overflow="fold")
+    if not progress.ended and now - progress.written > (_QUIET_S if held else _LEFT_S):
+        quiet = f"nothing was written for {seconds(now - progress.written)}"
+        reason = "a long step or import" if held else "no command here writes it: it was ended, or runs on another machine"
+        yield Text(f"{quiet}: {reason}", style="yellow")
 
 
 def seconds(value: float) -> str:

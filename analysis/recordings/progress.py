@@ -29,7 +29,8 @@ from kernelscope.analysis.recordings.run import NOT_ENDED
 from kernelscope.analysis.trace import PROFILE
 from kernelscope.analysis.trace.records import read_object
 
-RECORDING, COMPLETE, FAILED = "recording", "complete", "failed"
+# a side that has ended without all of its passes, and one without any
+RECORDING, COMPLETE, INCOMPLETE, FAILED = "recording", "complete", "incomplete", "failed"
 _MADE_LATER = ("trace",)  # folders of a run that analyses write
 _NOW = "now"  # [process, folder of the pass] while such a pass is recorded
 
@@ -55,7 +56,7 @@ class Pass:
 class SideProgress:
     """One side's run folder. over, planned: passes; planned is None where a script decides. left_s: None where not known.
 
-    state: one of RECORDING, COMPLETE, FAILED; reason: why it failed.
+    state: one of RECORDING, COMPLETE, INCOMPLETE, FAILED; reason: why it is not complete.
     """
 
     label: str
@@ -132,14 +133,18 @@ def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None
     begun = list(_begun(folder, planned))
     current = _current(folder) if profiled else next((path for path, over in begun if not over), None)
     reason = None if record.get("reason") in (None, NOT_ENDED) else str(record["reason"])
-    state = COMPLETE if record.get("complete") else FAILED if reason else RECORDING
+    made = sum(entry.get("status") == COMPLETE for entry in (record.get("passes") or {}).values())
+    ended = INCOMPLETE if made and profiled else FAILED
+    state = COMPLETE if record.get("complete") else RECORDING if reason is None else ended
     left = _left(folder, planned, begun) if state == RECORDING and not profiled else None
+    if not profiled:
+        over = sum(over for _, over in begun)
+    else:
+        over = made if state != RECORDING else max(len(list(folder.glob("*/*/child.json"))) - (current is not None), 0)
     return SideProgress(
         label=label or str(record.get("label") or record.get("framework")),
         batch=options.get("batch"),
-        over=max(len(list(folder.glob("*/*/child.json"))) - (current is not None), 0)
-        if profiled
-        else sum(over for _, over in begun),
+        over=over,
         planned=None if profiled else len(planned),
         now=_pass(current, planned, options) if current is not None and state == RECORDING else None,
         state=state,

@@ -71,18 +71,20 @@ def _numbered(views: Sequence[View], number: int) -> list[View]:
 
 
 def write(sweeps: Sequence[Sweep], target: Path) -> list[Path]:
-    """Write the page to `target` and folders figures (PNG, SVG) and tables (CSV) beside it; return the files, the page first.
+    """Write the page to `target` and its folders of figures (PNG, SVG) and tables (CSV); return the files, the page first.
 
     Raises OSError when a file cannot be written.
     """
     found = content(sweeps)
     html.write_page("sweep.html", _context(found), target)
-    return [target, *_write_figures(found.charts, target.parent / "figures"), *_write_tables(found, target.parent / "tables")]
+    pictures, rows = folders(target)
+    return [target, *_write_figures(found.charts, pictures), *_write_tables(found, rows)]
 
 
 def folders(target: Path) -> list[Path]:
-    """Return the folders that `write` fills beside a page."""
-    return [target.parent / "figures", target.parent / "tables"]
+    """Return the folders that `write` fills beside a page: figures and tables, with the page's name unless it is report.html."""
+    mine = "" if target.stem == "report" else f"{target.stem}-"
+    return [target.parent / f"{mine}{what}" for what in ("figures", "tables")]
 
 
 def _write_figures(found: Sequence[Chart | Missing], folder: Path) -> list[Path]:
@@ -236,7 +238,7 @@ def _shortened(view: View) -> View:
     """Return a table that a page can hold; its note says how many rows are left to the file."""
     if len(view.rows) <= _MOST:
         return view
-    caption = f"{view.caption} (the first {_MOST} of {len(view.rows)} rows; tables/ has all)"
+    caption = f"{view.caption} (the first {_MOST} of {len(view.rows)} rows; its file beside this page has all)"
     return View(view.key, caption, view.columns, view.rows[:_MOST], view.total, view.tools)
 
 

@@ -46,9 +46,9 @@ def touch(path, when, content=b"{}"):
     os.utime(path, (when, when))
 
 
-def shown(seen, now, width=120):
+def shown(seen, now, width=120, held=True):
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(Drawn(seen, now))
+    console.print(Drawn(seen, now, held))
     return console.file.getvalue()
 
 
@@ -129,6 +129,30 @@ def test_a_script_decides_itself_how_long_it_takes(tmp_path):
     (tmp_path / "now").write_text(json.dumps([1, "../../etc"]))
     assert progress.read(tmp_path, watch.planned).sides[0].now is None
     assert run.record["complete"] is False
+
+
+def test_a_script_of_which_a_pass_was_given_up_has_not_failed(tmp_path):
+    """What is recorded counts, also where the end of the pass that was given up left its sign behind."""
+    passes = {"clean": {"status": "complete", "folders": ["clean/1"]}, "kernels": {"status": "failed", "folders": []}}
+    run = side(tmp_path, "train", [("clean", 1, 20), ("kernels", 1, 20)], recorder="profile")
+    for name in ("clean", "kernels"):
+        (tmp_path / name / "1" / "child.json").write_text("{}")
+    (tmp_path / "now").write_text(json.dumps([1, "kernels/1"]))
+    run.record["passes"] = passes
+    run.record["reason"] = "kernels: not recorded, no memory is left for it"
+    run.write()
+    seen = progress.read(tmp_path, watch.planned)
+    assert (seen.ended, seen.sides[0].state, seen.sides[0].over) == (True, "incomplete", 1)
+    assert "train: kernels: not recorded, no memory is left for it" in shown(seen, BEGAN + 100)
+    assert main(["watch", str(tmp_path)]) == 0
+
+
+def test_what_nobody_writes_any_more_is_said_soon(comparison):
+    seen = progress.read(comparison, watch.planned)
+    assert "nothing was written" not in shown(seen, seen.written + 9, held=False)
+    text = " ".join(shown(seen, seen.written + 11, held=False).split())
+    assert "nothing was written for 11 s: no command here writes it: it was ended, or runs on another machine" in text
+    assert "nothing was written" not in shown(seen, seen.written + 11, held=True)
 
 
 def test_a_sweep_counts_cells(tmp_path):

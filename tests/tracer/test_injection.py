@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,18 +67,50 @@ def test_the_users_own_sitecustomize_runs(project: Path) -> None:
     assert profiled(project / "run", *command, env=environment).stdout == unrecorded(*command, env=environment).stdout
 
 
-def test_signals_and_exit_statuses_are_passed_on(project: Path) -> None:
-    code = (
-        "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\nprint('up', flush=True)\ntime.sleep(30)"
-    )
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(project / "run"), "--", sys.executable, "-c", code]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+_COUNTS = """
+import signal, sys, time
+got = []
+for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+    signal.signal(getattr(signal, name), lambda number, frame: got.append(number))
+print("up", flush=True)
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    time.sleep(0.05)
+print(got)
+sys.exit(9)
+"""
+
+
+@pytest.mark.parametrize("to_the_group", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_reaches_the_script_once_whoever_it_was_sent_to(project: Path, to_the_group: bool, number: int) -> None:
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(project / "run"), "--", sys.executable, "-c", _COUNTS]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        process.send_signal(signal.SIGTERM)
+        for _ in range(2):
+            (os.killpg if to_the_group else os.kill)(process.pid, number)
+            time.sleep(0.6)
         assert process.wait(20) == 9
-    killed = profiled(project / "second", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
-    assert killed.returncode == 128 + 9
+        assert process.stdout.read() == f"{[int(number)] * 2}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGKILL, "was killed (SIGKILL): by somebody, or by the system when memory ran out"),
+        (signal.SIGTERM, "was ended by SIGTERM"),
+        (signal.SIGINT, "was interrupted (SIGINT)"),
+        (signal.SIGSEGV, "crashed (SIGSEGV)"),
+    ],
+)
+def test_how_a_script_ended_is_passed_on_and_said(project: Path, number: int, words: str) -> None:
+    code = f"import os, signal; signal.signal({int(number)}, 0); os.kill(os.getpid(), {int(number)})"
+    if number == signal.SIGKILL:
+        code = "import os; os.kill(os.getpid(), 9)"
+    done = profiled(project / "run", sys.executable, "-c", code)
+    assert done.returncode == 128 + number
+    assert f"the command {words} before it imported a framework" in done.stderr
 
 
 def test_wrong_use_is_one_line(project: Path) -> None:

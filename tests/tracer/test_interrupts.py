@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kernelscope.tracer.outside import interrupts
+from kernelscope.tracer.inside import interrupts
 
 
 def test_an_interrupt_waits_for_the_end_of_the_block():

@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from kernelscope.tracer.inside import durable
-from kernelscope.tracer.outside import interrupts, openmpi
+from kernelscope.tracer.inside import durable, interrupts
+from kernelscope.tracer.outside import openmpi
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.interpreters import Interpreter
 from kernelscope.tracer.outside.recipes import Recipe, pip_hashes

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.inside import plan, temporary
+from kernelscope.tracer.inside import interrupts, plan, temporary
 from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED
 from kernelscope.tracer.inside.scrubbing import Scrubber
-from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, process_noise, run_folder, turns
+from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, process_noise, run_folder, turns
 from kernelscope.tracer.outside.collectors import Choice, ToolCollector
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import RunOptions

@@ -107,7 +107,7 @@ def test_hostile_names_are_only_text(hostile, parse):
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
     for file in hostile.parent.rglob("*.svg"):
         assert "script" not in {element.tag.rpartition("}")[2] for element in ElementTree.parse(file).iter()}
-    cells = (hostile.parent / "tables" / "cells.csv").read_text(encoding="utf8")
+    cells = (hostile.parent / f"{hostile.stem}-tables" / "cells.csv").read_text(encoding="utf8")
     assert not re.search('(^|[,"])[=@]', cells, re.M)
 
 
@@ -117,7 +117,7 @@ def test_nothing_measured_is_a_report_too(make_cell, make_sweep, tmp_path):
     text = (tmp_path / "out" / "page.html").read_text(encoding="utf8")
     assert "<h1>0 of 1 cells measured</h1>" in text
     assert "no environment" in text
-    assert list((tmp_path / "out" / "figures").iterdir()) == []
+    assert list((tmp_path / "out" / "page-figures").iterdir()) == []
 
 
 def test_several_sweeps_share_a_page(make_cell, make_sweep, tmp_path, parse):
@@ -130,7 +130,7 @@ def test_several_sweeps_share_a_page(make_cell, make_sweep, tmp_path, parse):
     page_read = parse((tmp_path / "out" / "page.html").read_text(encoding="utf8"))
     identifiers = [value for _, name, value in page_read.attributes if name == "id"]
     assert len(identifiers) == len(set(identifiers))
-    assert len(list((tmp_path / "out" / "tables").glob("*-measured-step-ns.csv"))) == 3
+    assert len(list((tmp_path / "out" / "page-tables").glob("*-measured-step-ns.csv"))) == 3
 
 
 def test_the_command_writes_into_the_sweeps_folder(levels, capsys):
@@ -150,7 +150,7 @@ def test_the_command_writes_into_the_sweeps_folder(levels, capsys):
 def test_the_command_loses_no_file(levels, shi, tmp_path, capsys):
     assert main(["report", str(levels), str(shi)]) == 2
     assert "name the report's file with -o FILE.html" in capsys.readouterr().err
-    (tmp_path / "tables").mkdir()
+    (tmp_path / "page-tables").mkdir()
     assert main(["report", str(levels), "-o", str(tmp_path / "page.html")]) == 3
     assert "pass --force" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()

@@ -7,15 +7,14 @@ and KERNELSCOPE_PROFILE, the file that says what to record.
 import contextlib
 import glob
 import os
-import signal
 import subprocess
-from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple
+from typing import Mapping, Optional, Sequence, Tuple
 
+from kernelscope.tracer.inside.launching import signals
 from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.profiling import printed
 
 VARIABLE = "KERNELSCOPE_PROFILE"
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT, signal.SIGINT)
 _TAKING_VALUES = ("-W", "-X", "-Q", "--check-hash-based-pycs")  # options of python that have their value behind them
 
 
@@ -84,41 +83,9 @@ def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str
         process = subprocess.Popen(list(command), env=variables, close_fds=False)
     except OSError as error:
         raise NoSuchCommand("%s: cannot be run: %s" % (command[0], error.strerror or error)) from error
-    with _signals_to(process):
+    with signals.to(process):
         status = process.wait()
     return status if status >= 0 else 128 - status
-
-
-@contextlib.contextmanager
-def _signals_to(process: Any) -> Iterator[Any]:
-    """Hand on the signals that this process gets, except those that the terminal gives to both of us."""
-
-    def hand_on(number: int, _: Any) -> None:
-        if number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground():
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
-
-    before = {number: signal.signal(number, hand_on) for number in _FORWARDED}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _in_foreground() -> bool:
-    """Return whether a terminal's keys are for our group of processes."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
 
 
 def forward_rest(folder: str) -> None:

@@ -5,13 +5,13 @@ import json
 import os
 import shutil
 import sys
-from typing import Any, Dict, Sequence, Tuple, Union
+from typing import Any, Dict, List, Sequence, Tuple, Union
 
 from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching import command as process
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.options import ProfileOptions
-from kernelscope.tracer.inside.launching.outcome import SPEC_FILE, Outcome, Result
+from kernelscope.tracer.inside.launching.outcome import SIGNALLED, SPEC_FILE, Outcome, Result
 from kernelscope.tracer.inside.launching.watching import Watcher
 from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import ranks
@@ -19,8 +19,6 @@ from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
 
 INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
-
-KILLED = 128  # and the signal's number: the exit status of a command that one ended
 
 
 def launch(
@@ -58,8 +56,8 @@ def launch(
             status = process.run(command, spec, os.path.join(root, INJECTED), options.variables)
         process.forward_rest(folder)
         # a program that fails later on is recorded until then: where it did so before its pass had a step, no other run has more
-        if not os.path.isdir(folder) or status >= KILLED or (status and not _stepped(folder, plan)):
-            if options.mode == WHOLE and status >= KILLED:  # what was interrupted is not the whole
+        if not os.path.isdir(folder) or status > SIGNALLED or (status and not _stepped(folder, plan)):
+            if options.mode == WHOLE and status > SIGNALLED:  # what was interrupted is not the whole
                 shutil.rmtree(os.path.join(folder, plan[0]["pass"]), ignore_errors=True)
             break
     if not os.path.isdir(folder):
@@ -69,6 +67,7 @@ def launch(
         outcome = _of_ranks(recorded, run, status, options, scrubber)
     else:
         outcome = Result(run, status, watcher, options.passes).outcome()
+    outcome.problems += _unseen(options, [number for number, _ in recorded])
     scrubber.folder(folder)
     return outcome
 
@@ -78,6 +77,16 @@ def _stepped(folder: str, plan: Sequence[Dict[str, Any]]) -> bool:
     places = [folder] + [path for _, path in ranks.recorded(folder)]
     files = [os.path.join(place, entry["pass"], "1", "steps.jsonl") for place in places for entry in plan]
     return any(os.path.exists(file) and os.path.getsize(file) for file in files)
+
+
+def _unseen(options: ProfileOptions, recorded: Sequence[int]) -> List[str]:
+    """Return in a line which of the ranks that were asked for are not there; nothing where all are."""
+    if not options.ranks or options.alone:
+        return []
+    if not recorded:
+        return ["--ranks %s: no process of the command is a rank of several; it was recorded as one program" % options.ranks]
+    missing = [] if options.ranks == "all" else sorted(set(map(int, options.ranks.split(","))) - set(recorded))
+    return ["--ranks %s: not recorded: rank %s" % (options.ranks, ", ".join(map(str, missing)))] if missing else []
 
 
 def _of_ranks(

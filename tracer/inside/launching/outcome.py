@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.frameworks import SCRIPTS
@@ -13,6 +14,16 @@ from kernelscope.tracer.inside.profiling import parts
 SPEC_FILE = "profile.json"
 
 NOTHING_RECORDED = 4  # exit status where the command's own is 0
+SIGNALLED = 128  # and the signal's number: the exit status of what a signal ended
+_SIGNALS = {
+    signal.SIGINT: "was interrupted (SIGINT)",
+    signal.SIGKILL: "was killed (SIGKILL): by somebody, or by the system when memory ran out",
+    signal.SIGSEGV: "crashed (SIGSEGV)",
+    signal.SIGABRT: "crashed (SIGABRT)",
+    signal.SIGBUS: "crashed (SIGBUS)",
+    signal.SIGFPE: "crashed (SIGFPE)",
+    signal.SIGILL: "crashed (SIGILL)",
+}
 _WINDOW = 6  # steps that a script must have for --steps A:B, which takes four and begins with the second
 
 
@@ -199,8 +210,8 @@ class Result(object):
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]
         elif self.whole and steps is not None:
             if not any(problem.startswith(missing[0]) for problem in self.problems):
-                ended = ", the command ended with exit status %d" % self.status if self.status else ""
-                self.problems.append("%s: not recorded%s" % (", ".join(missing), ended))
+                how = ", the command " + ended(self.status) if self.status else ""
+                self.problems.append("%s: not recorded%s" % (", ".join(missing), how))
             return
         elif steps is not None:
             self.stepless = steps < 2 and not self.status
@@ -212,26 +223,28 @@ class Result(object):
                 "mark their steps with kernelscope.tracer.step() to record one of them" % kinds["worker"]
             )
         elif "no steps" in kinds and self.status:
-            text = "no step ended before the command failed with exit status %d" % self.status
+            text = "no step ended before the command " + ended(self.status)
         elif "no steps" in kinds:
             self.stepless = True
             text = "no steps were seen: " + kinds["no steps"]
         elif not os.path.exists(self._path(SPEC_FILE + ".seen")):
             text = "no Python of the command ran our code; is it started with -I, -E or -S, or without its environment?"
         elif os.path.exists(self._path("owner")):
-            text = "the process ended without notice (killed, or a crash in C code); what it wrote until then is kept"
+            how = "the command %s" % ended(self.status) if self.status else "its process ended without notice"
+            text = how + "; what was written until then is kept"
         else:
             known = sorted(place.partition(".")[0] for place in SCRIPTS.values())
             text = "no framework was imported; known are " + ", ".join(known)
             if self.status:
-                text = "the command ended with exit status %d before it imported a framework" % self.status
+                text = "the command %s before it imported a framework" % ended(self.status)
         self.problems.append("%s: %s" % (", ".join(missing), text))
 
     def _ended_after(self, steps: int) -> str:
         """Return that the script had too few steps for all passes, and what to do."""
         if self.status:
-            failed = "not all recorded, the command failed with exit status %d after %s" % (self.status, self._steps(steps))
-            return failed + "; mend it first, or let --passes rerun run it once for each pass as it is"
+            failed = "not all recorded, the command %s after %s" % (ended(self.status), self._steps(steps))
+            mend = "; mend it first, or let --passes rerun run it once for each pass as it is"
+            return failed if self.status > SIGNALLED else failed + mend
         if steps < 2:
             return "not recorded, the script ended with its first step, and measuring begins after one; let it make two or more"
         how = "not all recorded, the script ended after %s; --passes rerun runs it once for each pass" % self._steps(steps)
@@ -242,6 +255,15 @@ class Result(object):
         measured = self.run.record["passes"].get("clean", {}).get("status") == "complete"
         typical = None if measured else self._about_steps().get("median_ns")
         return "%d steps%s" % (steps, " of %.3g ms (their median)" % (typical / 1e6) if typical else "")
+
+
+def ended(status: int) -> str:
+    """Return in words how a command ended that did not succeed. status: its exit status as a shell gives it."""
+    try:
+        number = signal.Signals(status - SIGNALLED)
+    except ValueError:
+        return "failed with exit status %d" % status
+    return _SIGNALS.get(number, "was ended by %s" % number.name)
 
 
 def _json(path: str) -> Any:

@@ -15,6 +15,7 @@ changes: names of what is changed of the program (see tracer.inside.changes); en
 """
 
 import atexit
+import contextlib
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ import threading
 import traceback
 from typing import Any, Callable, Dict, List, Optional, Set
 
-from kernelscope.tracer.inside import annotations, changes, frameworks, plan, steady
+from kernelscope.tracer.inside import annotations, changes, frameworks, interrupts, plan, steady
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.profiling import bound, focus, parts, processes, ranks
@@ -223,10 +224,11 @@ class Recording(object):
             self.finish(reason)
 
     def _ended(self, reason: str) -> None:
-        """The script ends, and with it the step of a program that is recorded as a whole."""
-        if self._whole and self.recording is not None and not self.over and os.getpid() == self._pid:
-            self._guarded(self._end_whole)
-        self.finish(reason)
+        """The script ends, and with it the step of a program that is recorded as a whole. Interrupted it is only once."""
+        with contextlib.suppress(KeyboardInterrupt), interrupts.deferred():
+            if self._whole and self.recording is not None and not self.over and os.getpid() == self._pid:
+                self._guarded(self._end_whole)
+            self.finish(reason)
 
     def _end_whole(self) -> None:
         self.steps = 1
@@ -444,9 +446,10 @@ class Recording(object):
     def _close_pass(self, reason: Optional[str]) -> None:
         self._take_noted()
         closing, self.recording = self.recording, None
-        with _quiet():
-            os.unlink(os.path.join(self.folder, NOW_FILE))
-        closing.close(reason)
+        with interrupts.deferred():
+            with _quiet():
+                os.unlink(os.path.join(self.folder, NOW_FILE))
+            closing.close(reason)
 
     def _summarise(self) -> None:
         """Write down what was seen in all, for the message at the end."""
