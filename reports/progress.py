@@ -8,7 +8,15 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from kernelscope.analysis.recordings.progress import COMPLETE, FAILED, INCOMPLETE, RECORDING, Pass, RecordingProgress, SideProgress
+from kernelscope.analysis.recordings.progress import (
+    COMPLETE,
+    FAILED,
+    INCOMPLETE,
+    RECORDING,
+    Pass,
+    RecordingProgress,
+    SideProgress,
+)
 from kernelscope.reports import units
 from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.text import printable

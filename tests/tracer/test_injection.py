@@ -84,7 +84,8 @@ sys.exit(9)
 @pytest.mark.parametrize("to_the_group", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_reaches_the_script_once_whoever_it_was_sent_to(project: Path, to_the_group: bool, number: int) -> None:
-    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(project / "run"), "--", sys.executable, "-c", _COUNTS]
+    ours = ["-m", "kernelscope.cli.main", "profile", "-o", str(project / "run"), "--"]
+    line = [sys.executable, *ours, sys.executable, "-c", _COUNTS]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"

@@ -1,11 +1,12 @@
 """Signals for the command: it gets those that it would get without us, each once.
 
-A signal that only we got is handed on. One that went to our whole group of processes, as a terminal's Ctrl-C, killpg and `timeout`
-send it, reached the command by itself. Which of both it was the system does not tell; a companion in our group that any signal
+A signal that only we got is handed on. One that went to our whole group of processes, as by a terminal's Ctrl-C, killpg or
+`timeout`, reached the command by itself. Which of both it was the system does not tell; a companion in our group that any signal
 ends does.
 """
 
 import contextlib
+import shutil
 import signal
 import subprocess
 from typing import Any, Iterator
@@ -41,8 +42,9 @@ class _Companion(object):
         self._process = self._started()
 
     def _started(self) -> Any:
+        path = shutil.which("cat")
         try:
-            return subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            return path and subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except OSError:
             return None  # every signal is handed on
 
