@@ -24,7 +24,7 @@ from kernelscope.analysis.accounting.device_account import (
 )
 from kernelscope.analysis.advise import host_account, words
 from kernelscope.analysis.advise.model import Advice
-from kernelscope.analysis.advise.rules import rules
+from kernelscope.analysis.advise.rules import memory, rules
 from kernelscope.analysis.advise.rules.host import untold_ns
 from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
@@ -370,6 +370,10 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     elif subject.steps is None and subject.per != "a step" and subject.timeline:
         known = "the program was recorded as a whole" if subject.program else "nothing in the recording repeats as steps do"
         notes.append(f"{known}: all of it counts, start-up included")
+        once_ns = memory.taken_once(subject)
+        if once_ns > LEAST_ON_DEVICE * subject.step_ns:
+            taken = words.share(subject, once_ns)
+            notes.append(f"allocating, {taken}, is memory that is taken once and kept: a start-up's, not a step's")
     if not subject.timeline and not subject.recorded_ns:
         notes.append("the recording holds totals of the whole program: idle time and what runs side by side are not in it")
     return notes

@@ -80,9 +80,10 @@ def of_lines(trace: Trace) -> tuple[pd.DataFrame, int]:
 def _opened(rows: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
     """Return rows of lines with the lines of a function in place of the one that calls it, where it alone does.
 
-    A function counts as called where its name stands with a parenthesis. What a line takes beside the function stays its own.
+    A function counts as called where its name stands with a parenthesis; of a name that is in two files, which is called is not
+    known. What a line takes beside the function stays its own.
     """
-    functions = {str(name): part for name, part in lines.groupby("function", sort=False)}
+    functions = {str(name): part for name, part in lines.groupby("function", sort=False) if part["file"].nunique() == 1}
     calling = {
         name: rf"^(?!\s*(?:async\s+)?def\b).*\b{re.escape(name.rpartition('.')[2])}\("
         for name in functions

@@ -141,9 +141,7 @@ class Hiding(object):
         for needle, pattern, instead in self._rules:
             if needle in text:
                 text = re.sub(pattern, instead, text)
-        for start, end in reversed(_looking_like_one(text)) if self.shapes and len(text) >= _SHORTEST else ():
-            text = text[:start] + HIDDEN + text[end:]
-        return text
+        return _without_secrets(text) if self.shapes and len(text) >= _SHORTEST else text
 
     def of(self, value: Any) -> Any:
         """Return plain data, as of JSON, with every text in it as it may be written down."""
@@ -209,7 +207,12 @@ def _of_user(name: str) -> Tuple[Any, str, str]:
 
 @lru_cache(maxsize=32)
 def source(text: str) -> str:
-    """Return a program's text without what looks like a secret, its lines as many as they were: before anything writes it."""
+    """Return a program's text without what looks like a secret: before anything writes it."""
+    return _without_secrets(text)
+
+
+def _without_secrets(text: str) -> str:
+    """Return a text without what looks like a secret, its lines as many as they were."""
     for start, end in reversed(_looking_like_one(text)):
         text = text[:start] + HIDDEN + "\n" * text.count("\n", start, end) + text[end:]
     return text

@@ -17,13 +17,23 @@ _REMEDIES = {
 }
 
 
-def allocator(subject: Subject) -> list[Advice]:
-    """The device idles while its memory is taken or given back."""
+def taken_once(subject: Subject) -> int:
+    """Return for how long, ns, the device idles while memory is taken that is kept, in a recording without steps; else 0.
+
+    So it is where hardly any is given back: as when a program starts.
+    """
     rows = subject.idle((idle_causes.ALLOCATING,))
     ns = words.time_of(rows)
     freed = rows["detail"].fillna("").str.contains("(?i)free|trim").to_numpy(bool)
-    if 2 * words.time_of(rows[freed]) < ns and subject.per != "a step":
-        return []  # mostly taken once and kept, at the start of what was recorded: it does not recur
+    return ns if 2 * words.time_of(rows[freed]) < ns and subject.per != "a step" else 0
+
+
+def allocator(subject: Subject) -> list[Advice]:
+    """The device idles while its memory is taken or given back."""
+    if taken_once(subject):
+        return []
+    rows = subject.idle((idle_causes.ALLOCATING,))
+    ns = words.time_of(rows)
     return [
         Advice(
             "allocator",

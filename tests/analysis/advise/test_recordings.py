@@ -82,6 +82,20 @@ def test_where_the_host_is_while_a_program_starts():
     assert "; the host was in cudaMemGetInfo (2.60 s), " in advice.answer(result)
 
 
+def test_memory_that_is_taken_once_is_told_as_a_start_up_s():
+    """Two calls of cudaMalloc, 20 in CUPTI's numbers, and hardly any cudaFree: the device idles as long as they last."""
+    path = corpus("nvprof/josiahdavis__profiling-lm__net_189edf9a5e.sql")
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as database:
+        each = 'SELECT SUM("end" - start) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE cbid = ?'
+        taken_ns, freed_ns = (database.execute(each, (number,)).fetchone()[0] or 0 for number in (20, 22))
+    assert freed_ns < taken_ns / 2
+    result = advise(path)
+    (part,) = [part for part in result["parts"] if part["what"] == "allocating"]
+    assert part["ns"] == pytest.approx(taken_ns, rel=0.01)
+    assert "allocating, 21.8 ms (41%), is memory that is taken once and kept: a start-up's, not a step's" in result["notes"]
+    assert "allocator" not in [one["topic"] for one in result["advice"]]
+
+
 def test_of_a_trace_that_holds_hardly_any_operator_the_program_is_not_blamed():
     """A rank's trace: gloo communicates on threads of its own, and the main thread has four aten::empty."""
     path = corpus("kineto/facebookresearch__HolisticTraceAnalysis__cpu_only_rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz")

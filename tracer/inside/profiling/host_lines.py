@@ -80,12 +80,6 @@ class Lines(object):
             report["lines_root"] = qualified(root).rpartition(".")[2]
         return report
 
-    def drop(self, reason: str) -> None:
-        """Watch no longer, and write nothing: what was taken is not all."""
-        if self._started:
-            self._stop()
-        self._started, self.unavailable = False, reason
-
     def forked(self) -> None:
         """In a forked process nothing is watched."""
         if self._started:

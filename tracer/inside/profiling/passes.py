@@ -13,7 +13,6 @@ from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use,
 from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.inputs import Inputs
-from kernelscope.tracer.inside.profiling.line_events import MOST_EVENTS
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -242,8 +241,6 @@ class Pass(object):
 
     def end_whole(self) -> None:
         """End the one step of a program that is recorded as a whole."""
-        if self.lines.full:
-            self.lines.drop("more than %d lines ran; --focus FILE:FUNCTION says which function to watch" % MOST_EVENTS)
         self.end_step(None)
 
     def rest(self) -> Dict[str, Any]:
@@ -356,9 +353,6 @@ class _NoLines(object):
 
     def close(self) -> None:
         """Have nothing to report."""
-
-    def drop(self, reason: str) -> None:
-        """Do nothing."""
 
     def forked(self) -> None:
         """Do nothing."""

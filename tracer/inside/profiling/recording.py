@@ -231,6 +231,10 @@ class Recording(object):
             self.finish(reason)
 
     def _end_whole(self) -> None:
+        reason = self.recording.too_large()
+        if reason is not None:
+            self._give_up(reason)
+            return
         self.steps = 1
         self.recording.end_whole()
         self._close_pass(None)
