@@ -41,6 +41,7 @@ LayerGroups = dict[str, dict[str, str]]  # way (forward, backward) -> label -> g
 MOST_PER_EVENT_NS = 10_000.0
 BOUND = 1.25  # of the common factor: processes of one program that differ by more were in different states
 SELF_TIMED = ("onednn", "mkl", "cudnn", "cublas", "cutlass")  # take the time around the computation alone
+LEAST_OF_HOST = 0.2  # which it keeps in any case: something started what ran
 LEAST_OF_OPERATORS = 0.1  # which operators keep of what the recorder timed itself: they did compute
 _BACKWARD, _REST = "backward", "(no layer)"
 _ROUNDS = 50  # each gives what full groups could not take to the others; a group is full after one, so groups bound it too
@@ -78,7 +79,7 @@ def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float],
     group, result = pd.factorize(keys)
     weight = np.asarray(events.reindex(pd.MultiIndex.from_tuples(list(result))).fillna(0.0), dtype=np.float64)
     factors, open_ns, left = np.ones(len(cells)), MOST_PER_EVENT_NS * weight, cost_ns
-    for tier, least in ((host, 0.0), (by_recorder, LEAST_OF_OPERATORS)):
+    for tier, least in ((host, LEAST_OF_HOST), (by_recorder, LEAST_OF_OPERATORS)):
         there = np.bincount(group, weights=np.where(tier, time_ns, 0.0), minlength=len(result)).astype(float)
         taken = _poured(left, weight, np.minimum(there * (1 - least), open_ns))
         factor = 1.0 - np.divide(taken, there, out=np.zeros_like(there), where=there > 0)
@@ -174,7 +175,7 @@ def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]
     """Yield which cells give time back first, second and last, and the least share of it that they keep."""
     host = cells["cause"].notna().to_numpy()
     timed_by_itself = cells["library"].isin(SELF_TIMED).fillna(False).to_numpy(dtype=bool) & ~host
-    yield host, 0.2
+    yield host, LEAST_OF_HOST
     yield ~host & ~timed_by_itself, LEAST_OF_OPERATORS
     yield timed_by_itself, 0.0
 
