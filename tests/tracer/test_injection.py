@@ -70,10 +70,10 @@ def test_the_users_own_sitecustomize_runs(project: Path) -> None:
 _COUNTS = """
 import signal, sys, time
 got = []
-for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+for name in ("SIGTERM", "SIGINT"):
     signal.signal(getattr(signal, name), lambda number, frame: got.append(number))
 print("up", flush=True)
-end = time.monotonic() + 1.5
+end = time.monotonic() + 1.2
 while time.monotonic() < end:
     time.sleep(0.05)
 print(got)
@@ -82,7 +82,7 @@ sys.exit(9)
 
 
 @pytest.mark.parametrize("to_the_group", [False, True])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_reaches_the_script_once_whoever_it_was_sent_to(project: Path, to_the_group: bool, number: int) -> None:
     ours = ["-m", "kernelscope.cli.main", "profile", "-o", str(project / "run"), "--"]
     line = [sys.executable, *ours, sys.executable, "-c", _COUNTS]
@@ -91,7 +91,7 @@ def test_a_signal_reaches_the_script_once_whoever_it_was_sent_to(project: Path, 
         assert process.stdout.readline() == b"up\n"
         for _ in range(2):
             (os.killpg if to_the_group else os.kill)(process.pid, number)
-            time.sleep(0.6)
+            time.sleep(0.5)
         assert process.wait(20) == 9
         assert process.stdout.read() == f"{[int(number)] * 2}\n".encode()
 
