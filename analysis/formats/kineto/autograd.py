@@ -113,11 +113,19 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
 
 
 def _mostly_itself(operators: pd.DataFrame, parent: Int) -> Bool:
-    """Return where most of an operator's time, and more than calls of others cost, is in none of those that it calls."""
+    """Return where most of an operator's time, and more than calls of others cost, is in none of those that it calls.
+
+    It is one of all calls of one name and shapes: on a busy machine a single one may have waited anywhere.
+    """
     lasted = (operators["end_ns"] - operators["start_ns"]).to_numpy(np.int64)
     called = np.bincount(parent[parent >= 0], weights=lasted[parent >= 0], minlength=len(lasted))
-    alone = lasted - called
-    mine: Bool = (alone >= _COMPUTES_NS) & (2 * alone >= lasted)
+    alike = operators.groupby(["name", "shapes"], observed=True, dropna=False, sort=False).ngroup().to_numpy()
+    calls = called > 0
+    count, all_ns, alone_ns = (
+        np.bincount(alike[calls], weights=weights, minlength=int(alike.max(initial=-1)) + 1)[alike]
+        for weights in (None, lasted[calls], (lasted - called)[calls])
+    )
+    mine: Bool = calls & (alone_ns >= _COMPUTES_NS * count) & (2 * alone_ns >= all_ns)
     return mine
 
 
