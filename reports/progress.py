@@ -22,7 +22,7 @@ from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.text import printable
 
 _QUIET_S = 120.0  # without anything written for so long it may be that nobody records any more
-_LEFT_S = 10.0  # the same where no command here holds the folder
+_LEFT_S = 5.0  # the same where no command here holds the folder
 _STYLES = {COMPLETE: "green", INCOMPLETE: "yellow", FAILED: "red", RECORDING: ""}
 _LEAST_BAR, _MOST_BAR = 4, 30
 

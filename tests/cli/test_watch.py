@@ -149,7 +149,7 @@ def test_a_script_of_which_a_pass_was_given_up_has_not_failed(tmp_path):
 
 def test_what_nobody_writes_any_more_is_said_soon(comparison):
     seen = progress.read(comparison, watch.planned)
-    assert "nothing was written" not in shown(seen, seen.written + 9, held=False)
+    assert "nothing was written" not in shown(seen, seen.written + 4, held=False)
     text = " ".join(shown(seen, seen.written + 11, held=False).split())
     assert "nothing was written for 11 s: no command here writes it: it was ended, or runs on another machine" in text
     assert "nothing was written" not in shown(seen, seen.written + 11, held=True)

@@ -16,6 +16,8 @@ from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.staging import stage
+from tests.tracer.toy import SHORT
+from tests.tracer.toy import profiled as recorded
 
 CHILDREN = Path(__file__).parent / "children"
 SCRIPT = CHILDREN / "train_derivatives.py"
@@ -152,3 +154,29 @@ def test_samples_of_a_step_are_concluded_only_where_the_calls_tell(tmp_path: Pat
         "one call": 32, "several calls": 128, "the last step": 7, "a step without calls": 32, "two models": None,
         "after two models": 32, "a dict": 16, "no rows": None, "one axis": None, "sequence first": None, "batch first": 12,
     }  # fmt: skip
+
+
+_FORKS = """
+import ctypes, os, sys, torch
+torch.set_num_threads(1)
+layer = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for step in range(80):
+    optimizer.zero_grad()
+    layer(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+if not os.fork():
+    ctypes.CDLL(None).printf(b"from C ")
+    print("from Python", flush=True)
+    sys.exit(7)
+print("left with", os.WEXITSTATUS(os.wait()[1]))
+"""
+
+
+def test_a_process_that_is_forked_behind_the_passes_ends(tmp_path: Path) -> None:
+    """Alone shows that what torch.profiler leaves in a process does not keep its forked ones from their end."""
+    python = str(environments.resolve("pytorch", None).python)
+    done = recorded(tmp_path / "run", python, "-c", _FORKS, options=SHORT, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == sorted(["from", "Python", "from", "C", "left", "with", "7"])
+    assert "steps: clean 5, layers 2, kernels 2, lines 2" in done.stderr

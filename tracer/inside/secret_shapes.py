@@ -53,8 +53,9 @@ SHAPES = (
     ("login of Kaggle or a container registry", r"\"auth\"\s{0,3}:\s{0,3}\"(?P<v>[A-Za-z0-9+/]{16,}={0,2})\""),
     ("session cookie", r"\b(?:[Ss]et-)?[Cc]ookie: ?[A-Za-z0-9_.-]{1,64}=(?P<v>[A-Za-z0-9%_.-]{16,})"),
     ("JSON web token", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    ("key of Kubernetes", r"client-key-data\\?[\"']?\s{0,3}:\s{0,3}\\?[\"']?(?P<v>[A-Za-z0-9+/]{40,}={0,2})"),
     ("Azure account key", r"(?i:AccountKey|SharedAccessKey)=(?P<v>[A-Za-z0-9+/]{40,}={0,2})"),
-    ("password in a URL", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'\\<>?#]{0,64}:(?P<v>[^\s/@\"'\\<>]{3,})@"),
+    ("password in a URL", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'\\<>?#]{0,64}:(?P<v>[^\s/\"'\\<>]{3,})@"),
     (
         "token in a URL",
         r"[?&](?i:(?:access_|auth_|id_)?token|api_?key|sig|signature|X-Amz-Signature|password)=(?P<v>[^&\s\"'\\<>#;]{8,})",

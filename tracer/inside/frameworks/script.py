@@ -124,6 +124,9 @@ class Base(object):
         self.searching.undo()
         self.stepping.undo()
 
+    def forked(self) -> None:
+        """In a forked process: take away what would keep it from doing what it does without us."""
+
     def process_rank(self) -> Optional[int]:
         """Return this process's number among those that train one model together, from 0; None where nothing says so."""
 

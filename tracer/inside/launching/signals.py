@@ -11,7 +11,10 @@ import signal
 import subprocess
 from typing import Any, Iterator
 
-_HANDED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT, signal.SIGINT)
+_HANDED_ON = (  # those that people and schedulers send, and that end a process which does not expect them
+    signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
+    signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR,
+)  # fmt: skip
 _SOON_S = 0.2  # within which a signal has reached all of a group
 
 

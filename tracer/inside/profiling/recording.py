@@ -502,6 +502,9 @@ class Recording(object):
         self.over = True
         self._ends, self._noted = None, _never
         annotations.listen(None)
+        for adapter in self._adapters:
+            with _quiet():
+                adapter.forked()
         if self.recording is not None:
             with _quiet():
                 self.recording.forked()

@@ -9,6 +9,7 @@ import os
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
+from kernelscope.tracer.inside.frameworks.pytorch import forks
 from kernelscope.tracer.inside.frameworks.pytorch.backward import compiling
 from kernelscope.tracer.inside.frameworks.pytorch.device_clock import DeviceClock
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
@@ -248,6 +249,11 @@ class Adapter(Base):
     def part_operators(self) -> List[str]:
         """Write torch.profiler's trace so far."""
         return self._operators.part()
+
+    def forked(self) -> None:
+        """Let the process end, where torch.profiler ran in this one."""
+        if self._operators is not None:
+            forks.leave_without_destructors()
 
     def drop_operators(self) -> None:
         """Let the profiler's trace go."""
