@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from kernelscope.analysis.advise import advise
 from kernelscope.analysis.confirm import candidates, interventions, kept, result
@@ -200,6 +200,13 @@ def _interrupted(script: Path, command: Sequence[str], output: str | None) -> Pa
     return None
 
 
+class _Behind(argparse.ArgumentParser):
+    """Reads options behind a folder; what is wrong with them is said as of those before it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
 def _options_behind(arguments: argparse.Namespace) -> None:
     """Take options that stand behind a folder for ours; behind a script they are the script's."""
     first = arguments.command[0] if arguments.command else "--"
@@ -207,7 +214,7 @@ def _options_behind(arguments: argparse.Namespace) -> None:
         return
     at = arguments.command.index("--") if "--" in arguments.command else len(arguments.command)
     ours, own = arguments.command[:at], arguments.command[at:]
-    parser = argparse.ArgumentParser(prog="kernelscope confirm", add_help=False)
+    parser = _Behind(prog="kernelscope confirm", add_help=False)
     configure(parser)
     found = parser.parse_args([*ours, arguments.path])
     if found.path != arguments.path:
@@ -272,7 +279,8 @@ def _affordable(
     tried = found[:most]
     seconds = one_s * (beside + count * len(tried))
     changes = f"{len(tried)} change{'s' if len(tried) > 1 else ''}"
-    print(f"kernelscope: {changes} in {count} rounds: about {seconds:.0f} s in all", file=sys.stderr)
+    more = f", more than --budget ({budget:.0f} s): a verdict takes so many runs" if seconds > budget else ""
+    print(f"kernelscope: {changes} in {count} rounds: about {seconds:.0f} s in all{more}", file=sys.stderr)
     return tried, found[most:], one_s
 
 

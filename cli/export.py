@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from kernelscope.reports.export.events import events, origins
 from kernelscope.reports.export.sheets import Sheet
 from kernelscope.reports.export.sources import Handling, Source
 from kernelscope.tracer.inside import temporary
+from kernelscope.tracer.outside import locks
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.version import VERSION
 
@@ -89,10 +91,26 @@ def _handling(full_paths: bool) -> Handling:
 def _written(write: Write, target: Path, folder: bool) -> list[str]:
     """Write OUT; a file gets its name when it is complete. Return what has to be said of it."""
     if folder:
-        return write(target)
+        with _alone_in(target):
+            return write(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole.growing(target) as path:
         return write(path)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold a folder that is made if need be, so that no other export writes into it; one that stays empty goes again."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locks.exclusive_folder(folder):
+            yield
+    except BlockingIOError as error:
+        raise InputError(f"{folder}: another command writes into it; wait for its end, or name another folder") from error
+    finally:
+        if made and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _check(target: Path, form: str, force: bool) -> None:

@@ -72,8 +72,7 @@ def _other(files: Sequence[Path]) -> dict[str, Any] | None:
         raise UsageError(f"{pipelines[0]}: is a whole job; name it alone")
     if pipelines:
         return pipeline(pipelines[0])
-    dumps = [path for path in files if flight_recorder.is_dump(path)]
-    return hang(dumps) if dumps else None
+    return hang(files) if any(map(flight_recorder.is_dump, files)) else None
 
 
 def _places(output: Path | None) -> tuple[Path | None, Path | None]:

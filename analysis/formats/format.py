@@ -83,6 +83,8 @@ def detect(path: Path) -> Format:
     for form in all_formats():
         if form.matches(head):
             return form
+    if (path / "trace").is_dir() and any((path / "trace").glob("*.parquet")):
+        raise EvidenceError(f"{path}: an import without its import.json; import the capture again")
     if path.is_dir():
         raise EvidenceError(f"{path}: a folder that is no recording by itself; name one of the files in it")
     likely = _likely(head) or "; see `kernelscope import --list`, and say `import --from NAME` if it is one of these"

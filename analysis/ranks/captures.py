@@ -60,6 +60,20 @@ def _ordered(files: Sequence[Mapping[str, Any]]) -> tuple[list[RankRecording], l
             kept[rank] = recording
     found = [recording for _, recording in sorted(kept.items())]
     if len(found) < 2:
-        more = f"; of {len(notes)} others the first is {notes[0]}" if notes else "; name more"
-        raise EvidenceError(f"a job takes the captures of two ranks at least, and {len(found)} can be compared{more}")
-    return found, notes
+        more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
+        why = f"; {notes[0]}{more}" if notes else "; name more"
+        raise EvidenceError(f"a job takes the captures of two ranks at least, and {len(found)} can be compared{why}")
+    return found, [*notes, *_warnings(found)]
+
+
+def _warnings(ranks: Sequence[RankRecording]) -> list[str]:
+    """Return what is to be known of captures, each sentence once: of which one it is, and of how many others."""
+    told: dict[str, dict[str, None]] = {}
+    for one in ranks:
+        for warning in one.warnings:
+            name = Path(one.path).name
+            told.setdefault(warning.removeprefix(f"{name}: "), {})[name] = None
+    return [
+        f"{next(iter(names))}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {warning}"
+        for warning, names in told.items()
+    ]

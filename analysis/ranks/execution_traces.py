@@ -37,8 +37,11 @@ _OPERATIONS = {
 
 
 def is_trace(path: Path) -> bool:
-    """Return whether a file is an execution trace, by its beginning. Raises EvidenceError where it cannot be read."""
-    content = read_head(path).content if path.is_file() else b""
+    """Return whether a file is an execution trace, by its beginning; what cannot be read is none."""
+    try:
+        content = read_head(path).content if path.is_file() else b""
+    except EvidenceError:
+        return False
     return content.lstrip().startswith(b"{") and bool(SIGN.search(content))
 
 

@@ -72,6 +72,9 @@ def is_dump(path: Path) -> bool:
 
 def read(path: Path) -> Dump:
     """Return a rank's dump; raise EvidenceError where it is none or does not tell its rank."""
+    if not is_dump(path):
+        empty = "empty, " if path.is_file() and not path.stat().st_size else ""
+        raise EvidenceError(f"{path}: {empty}no dump of PyTorch's Flight Recorder")
     found = _RANK.search(path.stem if path.suffix in (".json", ".pickle", ".pkl") else path.name)
     content = _content(path)
     rank = content.get("rank")

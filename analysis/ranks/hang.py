@@ -6,6 +6,7 @@ wait for and that themselves wait for nobody are where the hang begins; what wai
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def hang(paths: Sequence[Path]) -> dict[str, Any]:
 
 def _read(paths: Sequence[Path]) -> tuple[dict[int, Dump], list[str]]:
     dumps: dict[int, Dump] = {}
+    digests: dict[bytes, str] = {}
     notes = []
     for path in sorted(paths):
         try:
@@ -45,6 +47,11 @@ def _read(paths: Sequence[Path]) -> tuple[dict[int, Dump], list[str]]:
         except EvidenceError as error:
             notes.append(f"left out: {error}")
             continue
+        digest = hashlib.sha256(path.read_bytes()).digest()
+        if digest in digests:
+            notes.append(f"{path.name} is left out: the same file as {digests[digest]}")
+            continue
+        digests[digest] = path.name
         if one.rank in dumps:
             notes.append(f"{path.name} is left out: rank {one.rank} is {Path(dumps[one.rank].path).name} already")
             continue

@@ -63,7 +63,8 @@ class RankRecording:
     other kernel and no earlier collective hides, in steps: collective (place in collectives), start_ns, end_ns. segments: what
     was done before each and after the one before it (SEGMENT): kernels by layer and name, ns as durations; and what the host did
     while the device idled, by cause and the function, operator or range. windows: start_ns and end_ns of each step. computing:
-    start_ns and end_ns of when a kernel runs that does not communicate, in steps. table: gives each of TABLES by its name.
+    start_ns and end_ns of when a kernel runs that does not communicate, in steps. warnings: what a reader of the capture must
+    know. table: gives each of TABLES by its name.
     """
 
     path: str
@@ -76,6 +77,7 @@ class RankRecording:
     step_ns: int
     window_ns: tuple[int, int]
     parts: dict[str, int]
+    warnings: tuple[str, ...]
     table: Callable[[str], pd.DataFrame]
 
     @cached_property
@@ -139,7 +141,7 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
     return RankRecording(
         path=str(path), rank=rank, told_by=told_by, world=(trace.info.get("distributed") or {}).get("world_size"), device=device,
         hardware=hardware_of(trace, device), steps=len(done.lengths), step_ns=done.step_ns,
-        window_ns=_outermost(windows), parts=_parts(done.rows),
+        window_ns=_outermost(windows), parts=_parts(done.rows), warnings=_warnings(trace),
         table=_tables(collectives, _exposed(collectives, kernels[~talks], windows), segments, windows, kernels[~talks]),
     )  # fmt: skip
 
@@ -169,6 +171,7 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
         path=str(path), rank=rank, told_by=told_by, world=told.get("world_size"), device="cpu", hardware=None,
         steps=len(windows[0]), step_ns=step_ns, window_ns=_outermost(windows),
         parts=dict.fromkeys(PARTS, 0) | dict(zip(("compute", "communication", HOST), map(int, parts), strict=True)),
+        warnings=_warnings(trace),
         table=_tables(collectives, exposed, segments, windows, kernels),
     )  # fmt: skip
 
@@ -190,6 +193,10 @@ def _ranges(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, wind
     table = pd.DataFrame({"where": where[row[order][index]], "name": named[row[order][index]], "ns": last - first})
     kept = ~table["name"].str.startswith("ProfilerStep").to_numpy(bool)
     return _by_collective(collectives, first[kept], table[kept], HOSTS)
+
+
+def _warnings(trace: Trace) -> tuple[str, ...]:
+    return tuple(str(one) for one in trace.info.get("warnings") or ())
 
 
 def _rank(trace: Trace, name: str) -> tuple[int | None, str]:

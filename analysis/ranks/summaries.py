@@ -25,7 +25,7 @@ from kernelscope.analysis.files.head import refuse_endless
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
-VERSION = 5  # raise it when other summaries are made of the same captures
+VERSION = 6  # raise it when other summaries are made of the same captures
 _FACTS = tuple(field.name for field in fields(RankRecording) if field.name != "table")
 
 
@@ -59,7 +59,8 @@ def load(header: str) -> RankRecording:
     path = Path(header)
     facts = read_object(path)
     known = {name: facts[name] for name in _FACTS}
-    return RankRecording(**{**known, "window_ns": tuple(facts["window_ns"])}, table=partial(_table, str(path.with_suffix(""))))
+    known |= {"window_ns": tuple(facts["window_ns"]), "warnings": tuple(facts["warnings"])}
+    return RankRecording(**known, table=partial(_table, str(path.with_suffix(""))))
 
 
 def _table(stem: str, name: str) -> pd.DataFrame:

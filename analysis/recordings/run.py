@@ -326,6 +326,16 @@ def _report(file: Path) -> dict[str, Any]:
     return schema.checked(file, read_object(file), schema.PassReport)
 
 
+def _cut(path: Path) -> str:
+    """Return that a folder's recording did not come to its end, where that is so, and where the one before it is."""
+    reasons = [read_object(file).get("reason") for file in path.glob(f"*/{kinds.RUN}")]
+    if NOT_ENDED not in reasons:
+        return ""
+    earlier = path.with_name(f".{path.name}.earlier")
+    before = f"; what was recorded before is in {earlier}" if earlier.is_dir() else ""
+    return f"; {NOT_ENDED}{UNSEARCHED}{before}"
+
+
 def _no_run(path: Path, kind: Kind) -> str:
     """Return why a path is no run folder, and what to name instead."""
     inside = ", ".join(sorted(file.parent.name for file in path.glob(f"*/{kinds.RUN}")))
@@ -339,7 +349,7 @@ def _no_run(path: Path, kind: Kind) -> str:
     if kind is Kind.JOB:
         return f"a job of several ranks; `kernelscope ranks {path}` says what they do, and each is a run: {inside}"
     if kind is Kind.RUNS:
-        return f"holds run folders; name one of them: {inside}"
+        return f"holds run folders; name one of them: {inside}{_cut(path)}"
     if kind is Kind.SIDES:
         found = sorted(file.parent.relative_to(path) for file in path.glob(f"*/*/{kinds.RUN}"))
         return (

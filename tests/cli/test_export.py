@@ -11,6 +11,7 @@ import pytest
 
 from kernelscope.cli.main import main
 from kernelscope.reports.export import markdown
+from kernelscope.tracer.outside import locks
 
 ROOT = Path(__file__).parents[2]
 KINETO = ROOT / "tests/data/pytorch/lenet-train/operators.pt.trace.json.gz"
@@ -51,6 +52,15 @@ def test_tables_that_another_export_left_are_named(form, tmp_path, capsys):
     (target / "notes.txt").write_text("mine")
     assert export(KINETO, form, target, "--force") == 0
     assert f"not of this export, and still in {target}: by_pass.{form}\n" in capsys.readouterr().err
+
+
+def test_nobody_writes_into_a_folder_that_another_export_fills(tmp_path, capsys):
+    target = tmp_path / "out"
+    target.mkdir()
+    with locks.exclusive_folder(target):
+        assert export(KINETO, "csv", target) == 3
+    assert f"{target}: another command writes into it" in capsys.readouterr().err
+    assert export(KINETO, "csv", target) == 0
 
 
 def test_rows_of_no_phase_are_called_by_their_layer_alone(tmp_path):

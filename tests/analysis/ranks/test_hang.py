@@ -35,7 +35,7 @@ def dump(folder, rank, entries, begun=(), as_json=False):
         "pg_status": {names[group][0]: {"last_enqueued_collective": number} for group, number in begun},
         "entries": [
             {"process_group": ("0" if group == "all" else "1", group), "pg_id": int(names[group][0]), "collective_seq_id": number,
-             "profiling_name": "nccl:all_reduce", "state": state, "is_p2p": False, "time_created_ns": place}
+             "profiling_name": "nccl:all_reduce", "state": state, "is_p2p": False, "time_created_ns": 10 * place + rank}
             for place, (group, number, state) in enumerate(entries)
         ],
     }  # fmt: skip
@@ -108,3 +108,17 @@ def test_what_is_no_dump_is_said_to_be_none(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(EvidenceError, match="Flight Recorder"):
         hang([path])
+
+
+def test_what_is_left_out_is_told(tmp_path):
+    paths = [dump(tmp_path, 0, [("all", 9, "started")]), dump(tmp_path, 2, [("all", 8, "completed")])]
+    (tmp_path / "trace_1").touch()
+    (tmp_path / "trace_3").write_bytes(paths[1].read_bytes())
+    (tmp_path / "other.json").write_text('{"traceEvents": []}')
+    result = hang(sorted(tmp_path.iterdir()))
+    assert result["notes"][:3] == [
+        f"left out: {tmp_path}/other.json: no dump of PyTorch's Flight Recorder",
+        f"left out: {tmp_path}/trace_1: empty, no dump of PyTorch's Flight Recorder",
+        "trace_3 is left out: the same file as trace_2",
+    ]
+    assert (result["ranks"], result["missing"]) == ([0, 2], [1])

@@ -143,10 +143,26 @@ def test_what_is_no_file_is_left_out_and_told(tmp_path, capsys):
         (tmp_path / path.name).symlink_to(path)
     os.mkfifo(tmp_path / "rank7.json")
     (tmp_path / "rank8.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "rank9.json").touch()
     assert main(["ranks", str(tmp_path), "--format", "json"]) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert f"left out: {tmp_path}/rank7.json: neither a file nor a folder; name a capture" in notes
     assert f"left out: {tmp_path}/rank8.json: No such file or directory" in notes
+    assert f"left out: {tmp_path}/rank9.json: empty; record or copy it again" in notes
+
+
+def test_what_a_capture_s_reader_must_know_is_told_of_ranks_too(tmp_path):
+    """Times that cannot be used change what a rank does; the same sentence of several captures stands once."""
+    first, second, third = files("megatron_tp8")[:3]
+    text = gzip.decompress(second.read_bytes()).decode()
+    token = "gh" + "p_" + "a1B2c3D4e5F6" * 3
+    (tmp_path / "rank_1.json").write_text(text.replace('"dur": ', '"dur": -', 7).replace('"aten::mm"', f'"{token}"'))
+    notes = job([first, tmp_path / "rank_1.json"], workers=1)["notes"]
+    assert "rank_1.json: not all of it could be used: events without a usable time (7)" in notes
+    assert any(note.startswith("rank_1.json: holds what looks like a secret: GitHub token") for note in notes)
+    (tmp_path / "rank_2.json").write_text(gzip.decompress(third.read_bytes()).decode().replace('"dur": ', '"dur": -', 7))
+    notes = job([first, *tmp_path.glob("*.json")], workers=1)["notes"]
+    assert "rank_1.json and 1 more: not all of it could be used: events without a usable time (7)" in notes
 
 
 def test_one_rank_is_no_job(tmp_path):

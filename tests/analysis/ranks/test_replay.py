@@ -25,7 +25,7 @@ def rank(collectives, exposed, end, ahead=0):
     pieces = pd.DataFrame([(number, s + ahead, e + ahead) for number, s, e in exposed], columns=names)
     return RankRecording(
         path="", rank=None, told_by="", world=None, device="cuda:0", hardware=None, steps=1, step_ns=end,
-        window_ns=(ahead, end + ahead), parts={},
+        window_ns=(ahead, end + ahead), parts={}, warnings=(),
         table={"collectives": table.assign(before_ns=0, idle_ns=0), "exposed": pieces,
                "segments": pd.DataFrame(columns=list(SEGMENT))}.__getitem__,
     )  # fmt: skip

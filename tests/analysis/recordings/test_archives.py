@@ -21,7 +21,7 @@ import pytest
 import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, unpacking
-from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.recordings.run import NOT_ENDED, Run
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -61,9 +61,14 @@ def test_a_comparison_and_the_runs_in_it(run: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         shutil.copytree(run, tmp_path / "both" / name)
     several = Path(shutil.make_archive(str(tmp_path / "several"), "zip", tmp_path, "both"))
-    with pytest.raises(EvidenceError, match="holds run folders; name one of them: a, b"):
+    with pytest.raises(EvidenceError, match=r"holds run folders; name one of them: a, b$"):
         Run(several)
     assert Run(several / "b").path.name == "b"
+    record = json.loads((tmp_path / "both" / "b" / "run.json").read_text())
+    (tmp_path / "both" / "b" / "run.json").write_text(json.dumps({**record, "complete": False, "reason": NOT_ENDED}))
+    (tmp_path / ".both.earlier").mkdir()
+    with pytest.raises(EvidenceError, match=r"a, b; the run did not come to its end, .*before is in .*/\.both\.earlier$"):
+        Run(tmp_path / "both")
     (tmp_path / "both" / "compare.json").write_text("{}")
     compared = Path(shutil.make_archive(str(tmp_path / "compared"), "gztar", tmp_path, "both"))
     with pytest.raises(EvidenceError, match="a comparison; name one of its run folders: a, b"):
