@@ -63,14 +63,16 @@ def answer(result: Result) -> str:
         step = "A step" if result.get("certain", True) else "What repeats (a step, or a part of one, such as a layer)"
         whole = f"{step} takes {duration(step_ns)}{_between(result)}" if result["per"] == "a step" else totals
     return (
-        f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{content.busy(result)}{saved}"
+        f"{whole}{_on(result)}: {', '.join(first)}.{_others(result)}{_earlier(result)}{_few(result)}{_long(result)}"
+        f"{content.busy(result)}{saved}"
     )
 
 
 def _between(result: Result) -> str:
-    """Return between what the steps' times are, where their mean does not tell."""
+    """Return between what the steps' times are, where one time does not tell."""
     shortest, longest = result.get("range_ns") or (0, 0)
-    return f" on average ({duration(shortest)} to {duration(longest)})" if longest else ""
+    what = "in the median" if result.get("median") else "on average"
+    return f" {what} ({duration(shortest)} to {duration(longest)})" if longest else ""
 
 
 def _unrecorded(result: Result, parts: Sequence[str]) -> str:
@@ -91,6 +93,18 @@ def _few(result: Result) -> str:
     if not count:
         return ""
     return f" Only {units.counted(count, 'step')} {'was' if count == 1 else 'were'} measured: warm ones may take less."
+
+
+def _long(result: Result) -> str:
+    """Return that the program spends much time in few steps of which the step's time, a median, holds nothing."""
+    long = result.get("long_steps")
+    if not long:
+        return ""
+    share, one = long["ns"] / long["of_ns"], long["count"] == 1
+    return (
+        f" {long['count']} of {long['of']} steps took {duration(long['ns'])}{'' if one else ' together'}, {share:.0%} of all "
+        f"steps' time, which is not in this; `profile --mode whole` shows what {'it does' if one else 'they do'}."
+    )
 
 
 def _others(result: Result) -> str:

@@ -90,7 +90,9 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     Keys: schema, path, framework, device, hardware, step_ns, range_ns (the shortest and the longest step, where they differ
     much; else None), batch (samples of a step, None where not known), per, steps (what they were taken from), certain (whether
     what repeats is surely a step), program (whether it is a whole program, which has no steps), few_steps (how many were
-    measured, where these are few; else None), recorded_ns (of a
+    measured, where these are few; else None), long_steps (count, of, ns, of_ns: steps much longer than the others, of how many,
+    where they take a good part of all steps' time; else None), median (whether step_ns is that of the
+    steps, or their mean), recorded_ns (of a
     recording whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why
     nothing that computes was recorded; else None), ranges (name, ns: where the program was longest, of such a recording; else
     empty), devices (how many do work), other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns;
@@ -119,6 +121,8 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "per": subject.per,
         "program": subject.program,
         "few_steps": _few(subject),
+        "long_steps": subject.facts.get("long_steps"),
+        "median": bool(subject.facts.get("clean_steps")),
         "steps": subject.steps,
         "certain": subject.certain,
         "recorded_ns": subject.recorded_ns,

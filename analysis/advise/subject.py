@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -38,11 +38,15 @@ from kernelscope.analysis.explain.instrumentation import device_factors
 from kernelscope.analysis.explain.sides import events_of
 from kernelscope.analysis.recordings import archives, core_use, kinds, reading
 from kernelscope.analysis.recordings.kinds import Kind
-from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.recordings.run import PassData, Run
 from kernelscope.analysis.trace import Trace, intervals
 
 _FEW, _UNEVEN = 4, 1.5  # steps of which no range is told; a tenth of the steps takes so many times as long as a tenth at most
 STEPS, WHOLE = "a step", "in all"
+_LONG_STEP, _MUCH = (
+    5.0,
+    0.2,
+)  # times three quarters of the steps: one unlike the others; the share of all time from which such steps are told
 _PLACES = {"npu": "on an NPU", "rocm": "on an AMD GPU"}  # how the names of devices begin, for which remedies have words
 
 
@@ -226,6 +230,19 @@ def _extent(trace: Trace) -> int:
     return last - first
 
 
+def _long_steps(passes: Sequence[PassData]) -> dict[str, int] | None:
+    """Return how many clean steps of how many are much longer than the others, and how long they are of all, ns; None for none.
+
+    The median, which is the step, has nothing of them: a program that does something else now and then is mostly in that.
+    """
+    lasted = [(one.measured["end_ns"] - one.measured["start_ns"]).to_numpy(np.int64) for one in passes]
+    durations = np.concatenate([np.zeros(0, dtype=np.int64), *lasted])
+    long = durations[durations > _LONG_STEP * np.quantile(durations, 0.75)] if len(durations) else durations
+    if long.sum() < _MUCH * durations.sum() or not len(long):
+        return None
+    return {"count": len(long), "of": len(durations), "ns": int(long.sum()), "of_ns": int(durations.sum())}
+
+
 def of_run(run: Run, path: str) -> Subject:
     """Return a run as rules look at it."""
     trace = _recorded(run)
@@ -236,6 +253,7 @@ def of_run(run: Run, path: str) -> Subject:
     facts["compiled"] = passes[0].report.get("compiled") if passes else None
     facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
+    facts["long_steps"] = _long_steps(passes)
     if critical_device(trace) is not None:
         return _named(_without_recording(of_trace(trace, path), run, facts), run)
     if run.whole and not trace.has_timeline():

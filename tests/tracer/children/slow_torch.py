@@ -8,7 +8,7 @@ torch.autograd.set_detect_anomaly(True)
 model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(20)])
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 x, y = torch.randn(32, 64), torch.randn(32, 64)
-for _ in range(2000):
+for _ in range(500):
     loss = torch.nn.functional.mse_loss(model(x), y)
     optimizer.zero_grad()
     loss.backward()

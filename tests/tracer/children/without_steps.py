@@ -62,7 +62,7 @@ if __name__ == "__main__":
     else:
         globals()[framework](int(repeats))
     if more == ["lines"]:
-        lines(600000)
+        lines(250000)
     print("done", flush=True)
     if more == ["fails"]:
         raise SystemExit(3)
