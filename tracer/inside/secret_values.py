@@ -51,7 +51,7 @@ _SHAPES = [(what, shape.startswith("[?&]"), re.compile(shape.replace(r"\b", _BEG
 # Right before a token stands no letter, unless it ends such a character; behind a letter (k_ghp_...) only what begins unlike any
 # word and is random counts.
 _GLUED = re.compile(rb"[A-Za-z0-9_]\Z")
-_ESCAPE = re.compile(rb"\\[bfnrt]\Z")
+_ESCAPE = re.compile(rb"(?:\\[bfnrt]|%[0-9A-Fa-f]{2})\Z")  # as JSON and URLs write characters
 # what is read as if spaces stood there: a terminal's colours (ESC[31m), and characters that JSON writes as numbers
 _UNREAD = re.compile(rb"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}m|\\u[0-9a-fA-F]{4}")
 _UNLIKE_WORDS = re.compile(
@@ -190,11 +190,11 @@ def _following_lines(text: bytes, end: int) -> Iterator[Tuple[int, int]]:
 
 def _may_begin(text: bytes, start: int, token: bytes) -> bool:
     """Return whether a token may begin there: what only goes on from a word before is part of the word."""
-    before = text[max(0, start - 2) : start]
+    before = text[max(0, start - 3) : start]
     if not _GLUED.search(before) or _ESCAPE.search(before):
         return True
     of_aws = token.startswith((b"AKIA", b"ASIA")) and re.search(rb"[2-7]", token) is not None and entropy(token) > 3
-    return of_aws or (_UNLIKE_WORDS.match(token) is not None and _random(token))
+    return of_aws or (_UNLIKE_WORDS.match(token) is not None and (_random(token) or _mixed(token)))
 
 
 def _shape_counts(what: str, value: bytes) -> bool:

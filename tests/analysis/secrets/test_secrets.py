@@ -75,6 +75,7 @@ def found(text, thorough=False):
         "a {} b",
         '{{"args": {{"x": "{}"}}}}',
         "url=https://h/{}/x",
+        "url=https://h/x?u=a%2F{}&b",
         "line\\n{}\\nline",
         "\\u0000{}\\u0000",
         "\\b{}\\f{{",
@@ -90,6 +91,13 @@ def test_tokens_are_told_by_shape(what, token, around):
 @pytest.mark.parametrize(("what", "token"), [(what, token) for what, token in ALL if not token.startswith("sk-")])
 def test_tokens_that_begin_like_no_word_count_behind_a_letter_too(what, token, before):
     assert found(f"{before}{token} x") == [(what, token)]
+
+
+def test_a_token_of_letters_alone_counts_behind_a_letter_where_they_are_no_words():
+    token = "hf_" + "tEkUdfMIzcpVMwqDPAjdOcZFvniUKiOYAg"
+    assert found(f"gemm_{token} x") == [("Hugging Face token", token)]
+    assert found("gemm_hf_attention_forward_with_many_words_and_more") == []
+    assert found("gemm_hf_AttentionForwardWithManyWordsAndMoreOfThem") == []
 
 
 @pytest.mark.parametrize(("what", "token"), ALL)
