@@ -8,7 +8,7 @@ import pytest
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, KEYS
 from kernelscope.analysis.accounting.idle_causes import FETCHING, OPERATOR, PROGRAM
 from kernelscope.analysis.advise.advice import of_subject, parts
-from kernelscope.analysis.advise.rules import fusion, host, inputs, layouts, loops, settings
+from kernelscope.analysis.advise.rules import fusion, host, inputs, joining, layouts, loops, settings
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.trace import Trace, conform
 
@@ -260,3 +260,40 @@ def test_steps_that_are_few_are_told():
     made = subject(KERNEL)
     assert of_subject(replace(made, facts={**made.facts, "clean_steps": 2}))["few_steps"] == 2
     assert of_subject(replace(made, facts={**made.facts, "clean_steps": 20}))["few_steps"] is None
+
+
+def joined(shapes, layer=None):
+    """A step in which these tensors are joined, each pair for 0.1 ms."""
+    operators = [
+        {
+            "thread": 1,
+            "start_ns": n * MS // 10,
+            "end_ns": (n + 1) * MS // 10,
+            "name": "aten::cat",
+            "shapes": f"[{pair}, []]",
+            "layer": layer,
+        }
+        for n, pair in enumerate(shapes)
+    ]
+    made = subject((COMPUTE, None, None, "other", 8.0), operators=operators)
+    return replace(made, rows=made.rows.assign(name=pd.Series(["aten::cat"], dtype="string")))
+
+
+def test_a_tensor_that_grows_piece_by_piece():
+    """Of the n-th join n of its n + 1 pieces were joined before."""
+    grows = [[[3 * n, 2], [3, 2]] for n in range(30)]
+    (one,) = joining.piece_by_piece(joined(grows))
+    assert one.saves_ns == pytest.approx(sum(n / (n + 1) for n in range(1, 30)) * MS / 10)
+    assert "29 calls of aten::cat in each step add to what an earlier one made, which grows to 180 elements" in one.evidence[0]
+    assert "2.90 ms (29%)" in one.evidence[0]
+    two = [pair for n in range(30) for pair in ([[n, 4], [1, 4]], [[n, 7], [1, 7]])]  # keys and values, say
+    assert joining.piece_by_piece(joined(two))
+
+
+def test_joins_that_copy_nothing_twice():
+    assert joining.piece_by_piece(joined([[[3 * n, 2], [3, 2]] for n in range(15)])) == [], "few pieces"
+    assert joining.piece_by_piece(joined([[[64, 8], [64, 8]] for _ in range(60)])) == [], "none is of another"
+    dense = [[[64, n], [64, 1]] for n in range(1, 40)]
+    assert joining.piece_by_piece(joined(dense, layer="block1")) == [], "so a network is built"
+    for shapes in ("[]", "[[[1, 2]]", '[["x"]]', "[[[-1, 2], [1, 2]]]"):
+        assert joining.piece_by_piece(joined([shapes] * 40)) == [], "unknown shapes"
