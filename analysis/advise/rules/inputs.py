@@ -33,6 +33,7 @@ _BY_WORKERS = {
 }
 _DALI = "DALI: more num_threads, a deeper prefetch_queue_depth, and more of the decoding and augmentation on the device"
 _MUCH, _BUSY = 0.25, 0.8  # of the step, that such calls take; and of all cores' time, that is used
+_MOST, _NOTHING = 0.5, "$^"  # of the wait, that a line takes; matches no line
 _FETCHES = r"(?i)^for .* in |next\(|batch|load|data"
 _MAKERS = r"(?i)__(?:getitems?|iter|next)__|collate|transform|augment|decode|load|fetch|read|sample"  # functions that do
 _LINKS = {
@@ -111,7 +112,19 @@ def _remedy(subject: Subject, calls: float) -> str:
 
 
 def _saved(subject: Subject, ns: int) -> tuple[float, str]:
-    """Return what loading ahead can save: all of the wait, or on a busy machine only what idle cores can take over."""
+    """Return what can be saved: all of the wait, or on a busy machine only what idle cores can take over.
+
+    Where a line of the program's own takes most of it, which may do with less on any machine, it is all of it.
+    """
+    ahead_ns, estimate = _ahead(subject, ns)
+    if ahead_ns >= ns or not words.lines(subject, _MOST * ns, words.SLOWED * ns, names=_NOTHING, functions=_MAKERS):
+        return ahead_ns, estimate
+    workers = f"other processes alone save {words.duration(ahead_ns)}, {estimate}"
+    return float(ns), f"all of it, where that line works on whole batches; {workers}"
+
+
+def _ahead(subject: Subject, ns: int) -> tuple[float, str]:
+    """Return what loading ahead can save."""
     if not subject.on_host or subject.used_ns is None or not subject.cores:
         return float(ns), "all of the wait, where batches are ready in time"
     room = max(subject.step_ns - subject.used_ns / subject.cores, 0.0)

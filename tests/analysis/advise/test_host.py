@@ -173,6 +173,19 @@ def test_lines_that_make_batches_are_named_however_long_the_lines_pass_took_for_
     assert f"a.py:5 `total = sum(squares)` {told}" in one.evidence[-1]
 
 
+@pytest.mark.parametrize(("ms", "saves_ms"), [(1, 2), (6, 4)])
+def test_a_line_that_makes_batches_can_save_all_of_the_wait_where_it_takes_most_of_it(ms, saves_ms):
+    """Other processes could save 2 of the 4 ms: of 20 ms of two cores the step uses 16."""
+    made = subject((IDLE, FETCHING, None, "data", 4.0), framework="pytorch")
+    line = {"file": "a.py", "function": "DS.__getitem__", "line": 5, "last_line": 5, "text": "total = sum(squares)", "hits": 64}
+    trace = replace(made.trace, lines=conform("lines", pd.DataFrame([{**line, "time_ns": ms * MS}])))
+    trace.info["lines_steps"] = 2
+    facts = {**made.facts, "machine": {"allowed_threads": 2}}
+    (one,) = inputs.waiting(replace(made, trace=trace, facts=facts, used_ns=16.0 * MS))
+    assert one.saves_ns == saves_ms * MS
+    assert ("; other processes alone save 2.00 ms, what the 2 cores can do beside the step" in one.estimate) == (saves_ms == 4)
+
+
 def augmented(*counts, batch=32):
     """Operators outside of layers: two small ones for each sample, and a convolution of 3 ms that runs so often."""
     small = [(COMPUTE, None, None, "other", 0.5), (COMPUTE, None, None, "other", 0.5)]
