@@ -10,6 +10,7 @@ import importlib
 import keyword
 import os
 import re
+import resource
 import sys
 from collections.abc import Sequence
 
@@ -159,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"kernelscope: error: {_said(error, None, None)}", file=sys.stderr)
             return 3
         raise left
-    except (MemoryError, RuntimeError, ImportError) as error:  # also while a command's modules are imported
+    except (MemoryError, RuntimeError, ImportError, SystemError, OSError) as error:  # also while a command's modules are imported
         if not _is_memory(error):
             raise
         print(f"kernelscope: error: {_MEMORY}", file=sys.stderr)
@@ -183,7 +184,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return status
     except Exception as error:
         status = _exit_status(error)
-        if not status:
+        if not status or _is_memory(error):
             raise
         told = archives.named(_said(error, getattr(parsed, "output", None), getattr(parsed, "path", None)))
         told = _of_file(told, getattr(parsed, "path", None)) if isinstance(error, EvidenceError) else told
@@ -218,7 +219,14 @@ def _exit_status(error: Exception) -> int:
 
 
 def _is_memory(error: Exception) -> bool:
-    """Return whether memory is short: the interpreter says so itself, or that it has none for a thread's stack or a library."""
+    """Return whether memory is short: the interpreter says so itself, or that it has none for a thread's stack or a library.
+
+    Where there is none for the error itself, C code of a library returns without one, which is a SystemError.
+    """
+    if isinstance(error, SystemError):
+        return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError | ImportError) and any(text in str(error) for text in _WITHOUT_MEMORY)
     )

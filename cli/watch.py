@@ -9,14 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 from rich.live import Live
 
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import progress
 from kernelscope.analysis.recordings.progress import RecordingProgress
+from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import outlets
 from kernelscope.cli.output import console
 from kernelscope.reports.progress import Drawn, line, state
 from kernelscope.tracer.inside.plan import PASSES, order
+from kernelscope.tracer.inside.profiling.recording import OWNER_FILE
 from kernelscope.tracer.outside import energy, locks
 from kernelscope.tracer.outside.errors import ChildError
 
@@ -78,6 +82,17 @@ def _lines(folder: Path, seen: RecordingProgress) -> RecordingProgress:
 
 
 def _drawn(folder: Path, seen: RecordingProgress) -> Drawn:
-    """Return what is shown now. A command holds the folder that it writes, of a side or a rank the one around it."""
-    held = seen.cells is not None or locks.is_locked(folder) or locks.is_locked(folder.absolute().parent)
-    return Drawn(seen, time.time(), held)
+    """Return what is shown now. A command holds the folder that it writes, of a side or a rank the one around it.
+
+    A program whose `profile` was killed runs on and writes, too.
+    """
+    held = any(map(locks.is_locked, (folder, folder.absolute().parent))) or _runs(folder)
+    return Drawn(seen, time.time(), held or seen.cells is not None)
+
+
+def _runs(folder: Path) -> bool:
+    """Return whether the program that `profile` recorded runs here."""
+    try:
+        return psutil.pid_exists(int(read_object(folder / OWNER_FILE)["pid"]))
+    except (EvidenceError, KeyError, TypeError, ValueError, OverflowError):
+        return False

@@ -36,14 +36,17 @@ class Drawn:
         self.held = held
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(line(self.progress, self.now), style="bold")
+        yield Text(line(self.progress, self.now, self.held), style="bold")
         if self.progress.sides:
             yield _table(self.progress.sides, options.max_width)
         yield from _notes(self.progress, self.now, self.held)
 
 
-def line(progress: RecordingProgress, now: float) -> str:
-    """Return the whole in one line: what is recorded, how much of it is over, for how long it runs and will run yet."""
+def line(progress: RecordingProgress, now: float, held: bool = True) -> str:
+    """Return the whole in one line: what is recorded, how much of it is over, for how long it runs and will run yet.
+
+    held: whether a command here writes its folder; where none does, nobody knows whether it runs.
+    """
     parts = [printable(progress.title)]
     if progress.cells is not None:
         parts.append(f"{progress.cells[0]} of {progress.cells[1]} cells")
@@ -52,6 +55,8 @@ def line(progress: RecordingProgress, now: float) -> str:
         parts.append(f"{sum(side.over for side in progress.sides)} of {sum(planned)} passes")
     if progress.ended:
         return " \u00b7 ".join([*parts, f"ended after {seconds(progress.written - progress.began)}"])
+    if not held and now - progress.written > _LEFT_S:
+        return " \u00b7 ".join([*parts, f"last written after {seconds(progress.written - progress.began)}"])
     parts.append(f"{seconds(now - progress.began)} so far")
     left = progress.left_s
     if left is not None:

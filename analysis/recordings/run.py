@@ -164,7 +164,7 @@ class Run:
         if not result:
             entry = self.record.get("passes", {}).get("kernels", {})
             reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
-            reason += UNSEARCHED if reason == NOT_ENDED else ""
+            reason += UNSEARCHED + _before(self.path) if reason == NOT_ENDED else ""
             reason += "" if ";" in reason else "; run it again"
             raise EvidenceError(f"{self.path}: {self._clean_alone()}no kernels pass: {reason}")
         clean = self.clean_step_ns
@@ -329,11 +329,13 @@ def _report(file: Path) -> dict[str, Any]:
 def _cut(path: Path) -> str:
     """Return that a folder's recording did not come to its end, where that is so, and where the one before it is."""
     reasons = [read_object(file).get("reason") for file in path.glob(f"*/{kinds.RUN}")]
-    if NOT_ENDED not in reasons:
-        return ""
+    return f"; {NOT_ENDED}{UNSEARCHED}{_before(path)}" if NOT_ENDED in reasons else ""
+
+
+def _before(path: Path) -> str:
+    """Return where the recording is that a folder held before, where one was to replace it and did not come to its end."""
     earlier = path.with_name(f".{path.name}.earlier")
-    before = f"; what was recorded before is in {earlier}" if earlier.is_dir() else ""
-    return f"; {NOT_ENDED}{UNSEARCHED}{before}"
+    return f"; what was recorded before is in {earlier}" if earlier.is_dir() else ""
 
 
 def _no_run(path: Path, kind: Kind) -> str:

@@ -152,6 +152,8 @@ def test_what_nobody_writes_any_more_is_said_soon(comparison):
     assert "nothing was written" not in shown(seen, seen.written + 4, held=False)
     text = " ".join(shown(seen, seen.written + 11, held=False).split())
     assert "nothing was written for 11 s: no command here writes it: it was ended, or runs on another machine" in text
+    assert "left" not in text
+    assert f"last written after {seconds(seen.written - seen.began)}" in text
     assert "nothing was written" not in shown(seen, seen.written + 11, held=True)
 
 

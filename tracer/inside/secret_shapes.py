@@ -69,6 +69,8 @@ SHAPES = (
      r"\bmysql(?:dump|admin|import|show)?\s[^\n\x00|;&]{0,200}?-p[\"']?(?P<v>[^\s\x00\"'\\-][^\s\x00\"'\\]{2,})"),
     ("default of a secret option",
      r"--[A-Za-z0-9_-]{0,40}(?:token|secret|password|api-key)\\?[\"'],[^)\n\x00]{0,120}default=\\?[\"'](?P<v>[^\\\"'\n\x00]{4,})"),
+    ("password of a call",
+     r"\bset_(?i:password|passwd|passphrase|secret|token|api_key)\(\\?[\"'](?P<v>[^\\\"'\n\x00]{6,})\\?[\"']"),
     ("password of a login",
      r"(?:\bauth ?= ?|HTTP(?:Basic|Digest)Auth|\.login)\(\\?[\"'][^\\\"'\n\x00]{1,64}\\?[\"'], ?\\?[\"']"
      r"(?P<v>[^\\\"'\n\x00]{4,})"),

@@ -81,7 +81,7 @@ def _pieces(file: EventList[_PieceColumns]) -> list[_PieceColumns]:
     try:
         return list(file)
     except msgspec.ValidationError as error:
-        raise EvidenceError(f"{file.path}: not a trace of torch.profiler: {error}") from error
+        raise EvidenceError(f"{file.path}: an event of it is damaged: {error}; export or copy the trace again") from error
 
 
 @dataclass(frozen=True)

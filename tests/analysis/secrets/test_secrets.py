@@ -158,6 +158,7 @@ def test_overwritten_tokens_are_none(what, token):
         ('"x": "\\u2192sshpass -p hunter2!", "y": 1', "password on a command line", "hunter2!"),
         ("wandb.login(relogin=True, key='{h40}')", "key of Weights & Biases", "{h40}"),
         ("Authorization: Bearer {t30}", "authorization header", "{t30}"),
+        ('x.set_password("Vq81kd93Lmf")', "password of a call", "Vq81kd93Lmf"),
         ('"client-key-data": "{t86}=="', "key of Kubernetes", "{t86}=="),
         ("    client-key-data: {t86}==\n", "key of Kubernetes", "{t86}=="),
         ("AccountName=a;AccountKey={t86}==;", "Azure account key", "{t86}=="),
