@@ -81,7 +81,8 @@ def _pieces(file: EventList[_PieceColumns]) -> list[_PieceColumns]:
     try:
         return list(file)
     except msgspec.ValidationError as error:
-        raise EvidenceError(f"{file.path}: an event of it is damaged: {error}; export or copy the trace again") from error
+        what = f"not a trace of torch.profiler, or one event is damaged: {error}"
+        raise EvidenceError(f"{file.path}: {what}; export or copy it again") from error
 
 
 @dataclass(frozen=True)
