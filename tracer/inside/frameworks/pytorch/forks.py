@@ -1,8 +1,7 @@
 """Processes that a profiled one forks: they end, although libkineto, once it ran, does not let them.
 
 It has a thread that waits on a condition variable. In a forked process there is no such thread, and destroying the variable, as
-the library does when a process exits, waits for it for ever. So hangs any program that forks after
-torch.profiler ran in it.
+the library does when a process exits, waits for it for ever. So hangs any program that forks after torch.profiler ran in it.
 """
 
 import ctypes
