@@ -106,8 +106,6 @@ def _alone_in(folder: Path) -> Iterator[None]:
     try:
         with locks.exclusive_folder(folder):
             yield
-    except BlockingIOError as error:
-        raise InputError(f"{folder}: another command writes into it; wait for its end, or name another folder") from error
     finally:
         if made and not any(folder.iterdir()):
             folder.rmdir()

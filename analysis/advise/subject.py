@@ -43,10 +43,8 @@ from kernelscope.analysis.trace import Trace, intervals
 
 _FEW, _UNEVEN = 4, 1.5  # steps of which no range is told; a tenth of the steps takes so many times as long as a tenth at most
 STEPS, WHOLE = "a step", "in all"
-_LONG_STEP, _MUCH = (
-    5.0,
-    0.2,
-)  # times three quarters of the steps: one unlike the others; the share of all time from which such steps are told
+_LONG_STEP = 5.0  # times three quarters of the steps: one is unlike the others
+_MUCH = 0.2  # of all steps' time: such steps are told
 _PLACES = {"npu": "on an NPU", "rocm": "on an AMD GPU"}  # how the names of devices begin, for which remedies have words
 
 

@@ -28,18 +28,23 @@ def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator
 
 @contextmanager
 def exclusive_folder(path: Path) -> Iterator[None]:
-    """Hold the lock on a folder itself; raise BlockingIOError where another process has it. Some file systems know no locks."""
+    """Hold the lock on a folder itself; raise InputError where another process has it. Some file systems know no locks."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
+        except BlockingIOError as error:
+            raise in_use(path) from error
         except OSError:
             pass  # such a file system
         yield
     finally:
         os.close(descriptor)
+
+
+def in_use(folder: Path) -> InputError:
+    """Return what is said of a folder that another process holds."""
+    return InputError(f"{folder}: another command writes into it; wait for its end, or name another folder")
 
 
 def _acquire(path: Path, waiting: Callable[[], None] | None) -> int:

@@ -38,7 +38,7 @@ def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: is a file; name a folder for the results")
         if locks.is_locked(folder):
-            raise _in_use(folder)
+            raise locks.in_use(folder)
         if folder.is_dir() and any(folder.iterdir()):
             if not force and not _recorded_nothing(folder):
                 raise InputError(f"{folder}: not empty; name another folder or pass --force to replace its contents")
@@ -71,13 +71,13 @@ def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
     earlier, made = folder.with_name(f".{folder.name}.earlier"), [path for path in (folder, *folder.parents) if not path.exists()]
     prepare_output(folder, force, keep=not _recorded_nothing(folder))
     with ExitStack() as held:
-        _claim(folder, held)
+        held.enter_context(locks.exclusive_folder(folder))
         if any(folder.iterdir()):
             if earlier.exists():
                 _empty(folder)  # of a try that failed: what was there before it is kept
             else:
                 _put_aside(folder, earlier)
-                _claim(folder, held)
+                held.enter_context(locks.exclusive_folder(folder))
         replacement = Replacement()
         try:
             yield replacement
@@ -98,18 +98,6 @@ def _remove_empty(folders: list[Path]) -> None:
     with contextlib.suppress(OSError):
         for folder in folders:
             folder.rmdir()
-
-
-def _claim(folder: Path, held: ExitStack) -> None:
-    """Lock a folder; where its file system knows no locks, nobody is refused."""
-    try:
-        held.enter_context(locks.exclusive_folder(folder))
-    except BlockingIOError as error:
-        raise _in_use(folder) from error
-
-
-def _in_use(folder: Path) -> InputError:
-    return InputError(f"{folder}: another command writes into it; wait for its end, or name another folder")
 
 
 def _put_aside(folder: Path, earlier: Path) -> None:

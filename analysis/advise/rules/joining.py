@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pandas as pd
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.files import json_text
 
 _JOINS = "aten::cat"  # torch.stack calls it, too
 _FEWEST = 20  # pieces: of fewer, joining them one by one may be how the program is written best
@@ -59,7 +59,7 @@ def _elements(shapes: pd.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
 def _of(text: str) -> tuple[int, int]:
     """Return the same of one join's shapes, [[[63, 129], [63, 129]], []]."""
     try:
-        tensors: Any = json.loads(text)[0]
+        tensors: Any = json_text.listed(text)[0]
         sizes = [int(np.prod([int(one) for one in tensor], dtype=np.int64)) for tensor in tensors]
     except (ValueError, TypeError, IndexError, OverflowError):
         return 0, 0
