@@ -22,6 +22,9 @@ os.environ.pop("COLUMNS", None)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests run beside each other: threads of frameworks and of BLAS that spin while they wait would take what the others need
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # How long an example takes says more about what else the machine does
 hypothesis.settings.register_profile("kernelscope", deadline=None)
 hypothesis.settings.load_profile("kernelscope")

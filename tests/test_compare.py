@@ -4,8 +4,6 @@ import csv
 import json
 import os
 import re
-import subprocess
-import sys
 
 import nbformat
 import pandas as pd
@@ -18,6 +16,7 @@ import kernelscope as ks
 from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.workloads import networks
+from tests.commands import called
 from tests.places import ROOT
 
 pytestmark = pytest.mark.slow
@@ -30,13 +29,8 @@ STEPS = 15
 # CI looks at the comparison that `make demo` made before, so that this is tested, too; elsewhere a shorter one does
 DEMO = bool(os.environ.get("KERNELSCOPE_DEMO"))
 NOTEBOOKS = ROOT / "docs" / "notebooks"
-COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
 TABLES = ("layer", "kernel", "kind", "phase", "step", "operator", "range", "idle", "line")
 VERBOSE = re.compile(r"^(onednn|dnnl)_verbose,")
-
-
-def kernelscope(*arguments):
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=900, check=False)
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=() if name == FIRST else pytest.mark.long) for name in COMPARED])
@@ -48,7 +42,7 @@ def compared(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("compare") / f"{network}-{mode}"
     repeats = 2 if request.param == FIRST else 1  # restarts are the same for all networks
     options = ["--device", "cpu", "--mode", mode, "--batch", 64, "--steps", STEPS, "--repeats", repeats, "-o", folder]
-    done = kernelscope("compare", network, "-f", ",".join(COMPARED[request.param]), *options)
+    done = called("compare", network, "-f", ",".join(COMPARED[request.param]), *options)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return folder, network, mode, done.stdout
@@ -96,7 +90,7 @@ def test_it_is_the_same_work(compared):
 def test_every_table_adds_up_and_layers_are_covered(compared, framework):
     folder, network, _, _ = compared
     side(compared, framework)
-    done = kernelscope("breakdown", folder / framework, "--by", "layer", "--format", "json")
+    done = called("breakdown", folder / framework, "--by", "layer", "--format", "json")
     assert done.returncode == 0, done.stderr
     envelopes = {by: table.as_dict() for by, table in breakdowns(ks.read(folder / framework), TABLES).items()}
     assert json.loads(done.stdout)["rows"] == envelopes["layer"]["rows"]
@@ -228,7 +222,7 @@ def test_its_export_for_perfetto_holds_every_event_of_every_side(compared, tmp_p
     folder, network, mode, _ = compared
     if (network, mode) != ("lenet", "train"):
         pytest.skip("one comparison is enough")
-    done = kernelscope("export", folder, "--format", "perfetto", "-o", tmp_path / "all.pftrace")
+    done = called("export", folder, "--format", "perfetto", "-o", tmp_path / "all.pftrace")
     assert done.returncode == 0, done.stderr
     packets = PerfettoTrace.FromString((tmp_path / "all.pftrace").read_bytes()).packet
     begun = [p.track_event for p in packets if p.track_event.type in (TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)]
@@ -250,7 +244,7 @@ def test_one_of_an_earlier_version_is_exported_as_it_is_compared_now(compared, t
     for result in (recorded, {**recorded, "results": 0, "kernels": {}}):
         (tmp_path / "compare.json").write_text(json.dumps(result))
         target = tmp_path / f"{len(written)}.md"
-        assert kernelscope("export", tmp_path, "--format", "markdown", "-o", target).returncode == 0
+        assert called("export", tmp_path, "--format", "markdown", "-o", target).returncode == 0
         named = re.compile(r"breakdown \S.* show which lines.*")  # by the folder that it was recorded into, or is read from
         written.append(named.sub("", target.read_text()))
     assert written[0] == written[1]

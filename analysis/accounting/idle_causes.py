@@ -31,7 +31,7 @@ Gaps = tuple[Int, Int]
 
 FETCHING = levels.DATA  # in the loader, or wherever else a batch is made ready
 BETWEEN = "between steps"  # before a step that begins with a copy to the device, in nothing that was recorded
-COMPILING = "compiling"
+COMPILING = levels.COMPILING
 WARMING_UP = "warming up"  # in what the program calls so: start-up, and no part of a step that could be saved
 SYNCHRONISING = levels.WAITING
 LAUNCHING = "launching"

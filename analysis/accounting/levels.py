@@ -36,6 +36,7 @@ IN_OPERATOR = "in operators"  # inside an operator, outside of any kernel
 DISPATCH = "in the framework"  # inside the framework's own call, outside of any operator
 IN_LAYER = "in layers"  # inside a layer's range, outside of any operator: the layer's Python code
 IN_PHASE = "in phases"  # inside a phase's range, outside of any layer
+COMPILING = "compiling"  # the framework makes code, which the steps then run
 IN_RANGE = "in ranges"  # inside a user's range, outside of any call or operator
 DATA = "data"  # fetching and converting the batch
 WAITING = api.WAITING  # the host waits for results
@@ -252,7 +253,7 @@ def _operators(trace: Trace) -> Activity:
 
 def _ranges(trace: Trace) -> Activity:
     rows = trace.ranges
-    names = {"data": DATA, "sync": WAITING, "layer": IN_LAYER, "user": IN_RANGE, "mark": IN_RANGE}
+    names = {"data": DATA, "sync": WAITING, "layer": IN_LAYER, "user": IN_RANGE, "mark": IN_RANGE, "compile": COMPILING}
     cause = translated(rows["category"], lambda category: names.get(category, IN_PHASE))
     phases = (rows["category"] == "phase").to_numpy()
     if phases.any():

@@ -74,7 +74,7 @@ RANGES = _columns(
     ("thread", "int64", "", "thread that opened the range, told apart across processes"),
     ("start_ns", "int64", "ns", "opened"),
     ("end_ns", "int64", "ns", "closed; the capture's end where it was never closed"),
-    ("category", "category", "", "step, data, phase, layer or sync of our own runs; user (NVTX and the like), mark (an instant)"),
+    ("category", "category", "", "of our runs: step, data, phase, layer, sync, compile; else user (as NVTX), mark (an instant)"),
     ("name", "category", "", "the range's text"),
     ("nested", "bool", "", "opened and closed on one thread like a stack (push/pop); false for start/end ranges", True),
     ("domain", "category", "", "NVTX domain; null for the default one"),

@@ -1,19 +1,15 @@
 """`kernelscope data convert`: into files of numpy, which needs no framework, and what it refuses."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from kernelscope.workloads import files, networks
-
-COMMAND = [sys.executable, "-m", "kernelscope.cli.main", "data", "convert"]
+from tests.commands import called
 
 
 def convert(*arguments):
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    return called("data", "convert", *arguments)
 
 
 @pytest.fixture

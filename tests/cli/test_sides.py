@@ -1,15 +1,11 @@
 """How the command line names sides: labels, frameworks, programs and variables; one line with a remedy for what is wrong."""
 
-import subprocess
-import sys
-
 import pytest
 
 from kernelscope.cli import sides
 from kernelscope.cli.sides import Entry
 from kernelscope.tracer.outside.errors import UsageError
-
-COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
+from tests.commands import called
 
 
 @pytest.mark.parametrize(
@@ -87,7 +83,7 @@ def test_wrong_variables_are_refused(text, expected):
 )
 def test_wrong_use_is_answered_in_one_line(tmp_path, arguments, status, expected):
     arguments = [argument.replace("OUT", str(tmp_path / "out")) for argument in arguments]
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    done = called(*arguments)
     assert done.returncode == status, done.stderr
     assert expected in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

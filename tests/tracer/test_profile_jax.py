@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.advise.advice import advise
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.causes import execution
@@ -220,6 +221,8 @@ def test_why_functions_are_compiled_anew(how: str, why: str | None, example: str
     numbers = [int(number) for number in re.findall(r"\b(\d+)(?=,8\]|\.0)", functions[0]["example"] or "")]
     assert functions[0]["example"] == (example.format(*numbers) if example else None)
     assert not numbers or numbers[0] == numbers[1] + 1
+    parts = {part["what"]: part["ns"] for part in advise(tmp_path / "run")["parts"]}
+    assert max(parts, key=lambda what: parts[what]) == "compiling", parts
 
 
 _JITTED_AGAIN = """

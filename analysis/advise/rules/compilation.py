@@ -35,7 +35,7 @@ def anew(subject: Subject) -> list[Advice]:
         Advice(
             "compilation",
             f"{named} is compiled again {_often(noted['count'] / steps)}",
-            noted["ns"] / steps,
+            min(noted["ns"] / steps, subject.step_ns),  # which is a median: a few steps may have compiled for most of that time
             "the time that compiling took in the clean steps",
             [_reason(function) for function in functions[:_MOST_NAMED]],
             words.text(subject, _REMEDIES),

@@ -6,7 +6,7 @@ phase and shapes (see xla_names). An operation that goes on after its event ende
 `end: NAME` where it was done: that is its end here.
 
 Loops, calls and branches hold other operations and are operators, not kernels. What the host did besides is known from our own
-ranges: "call" is dispatch, "sync" is waiting; the profiler's own events of the host are not used.
+ranges: "call" is dispatch, "sync" is waiting. Of the profiler's own events of the host, those of compilation are ranges, too.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ HOST_PLANE = "/host:CPU"
 _END = "end: "
 EAGER = "(eager)"  # JAX's own functions that the script calls outside of compiled ones: each operation is a program
 CALLED = "launch range"  # the method by which operations have their place that Python runs one by one, in a range around them
+# Events of the thread that calls a compiled function: it is traced, lowered and given to XLA's compiler
+_COMPILING = r"^(?:trace_to_\w*jaxpr|lower_sharding_computation|lower_jaxpr_to_module|backend_compile)"
+_CALLING = "PjitFunction("
+_STATS = ("stat_hlo_op", "stat_hlo_module", "stat_program_id", "stat_run_id")
 _NO_OPERATIONS = "the profile holds none: XLA tells them of the processor since JAX 0.4.32; only calls and waiting are known"
 _TEXTS = ("scope", "type", "layer", "phase", "attribution", "kind", "library", "dtype", "problem")
 _NUMBERS = ("m", "n", "k")
@@ -43,7 +47,8 @@ def read(folder: Path, context: Context) -> Evidence:
     files = context.report.get("operator_files", [TRACE_FILE])
     if not files:  # another profiler had the device
         return Evidence(empty("operators"), empty("kernels"))
-    table, diagnostics = operations(folder / files[0], context)
+    events = _host_events(folder / files[0], context)
+    table, diagnostics = _operations(events, folder / files[0], context)
     _place_in_ranges(table, context)
     unknown = table["layer"].isna() & ~table["phase"].isin(["optimizer", "data"])
     diagnostics["operations of unknown layer"] = int(unknown.sum())
@@ -51,7 +56,19 @@ def read(folder: Path, context: Context) -> Evidence:
     missing = {} if known else {"operations": _NO_OPERATIONS}
     operators = conform("operators", table.assign(name=table["type"]))
     info = {"threads": thread_names.of_lines(table), **_coverage_of(table, context)}
-    return Evidence(operators, computing(table), diagnostics, info=info, unavailable=missing)
+    compiling = _compilations(events, context)
+    return Evidence(operators, computing(table), diagnostics, ranges=compiling, info=info, unavailable=missing)
+
+
+def _compilations(events: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return as ranges when compiled functions were compiled that the loop's thread called."""
+    names = events["name"].astype("string")
+    calling = names.str.startswith(_CALLING).to_numpy(dtype=bool)
+    compiling = names.str.contains(_COMPILING).to_numpy(dtype=bool)
+    mine = compiling & np.isin(events["thread"], events["thread"][calling]) & bool(len(context.steps))
+    rows = events.loc[mine, ["start_ns", "end_ns", "name"]]
+    thread = int(context.steps["thread"].iloc[0]) if len(context.steps) else 0
+    return conform("ranges", rows.assign(thread=thread, category="compile", nested=True, phase="other"))
 
 
 def _coverage_of(table: pd.DataFrame, context: Context) -> dict[str, str]:
@@ -69,10 +86,15 @@ def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, in
 
     Columns: thread, line (its name), start_ns, end_ns, launch_ns, name, those of xla_names.Operation.
     """
-    events, outside = _events(path, context)
-    described, unknown = _described(events, path, context)
-    table = pd.concat([events[["thread", "line", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
-    table["name"] = events["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
+    return _operations(_host_events(path, context), path, context)
+
+
+def _operations(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return what `operations` does, of the host's events."""
+    mine, outside = _in_steps(events, context)
+    described, unknown = _described(mine, path, context)
+    table = pd.concat([mine[["thread", "line", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
+    table["name"] = mine["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
     return table, {"operations outside of steps": outside, "operations without their program": unknown}
 
 
@@ -83,16 +105,22 @@ def computing(table: pd.DataFrame) -> pd.DataFrame:
     return conform("kernels", leaves.assign(operator=leaves["type"], duration_ns=lasted, count=1, device="cpu"))
 
 
-def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
-    """Return XLA's operations that begin in measured steps, on our clock, and how many others were left out."""
+def _host_events(path: Path, context: Context) -> pd.DataFrame:
+    """Return all events of the host, on our clock."""
     space = xplane.read_planes(path, ("program_id", "run_id"), ("hlo_op", "hlo_module"))
     planes = [plane.events for plane in space.planes if plane.name == HOST_PLANE and len(plane.events)]
     if not planes:
-        columns = ["thread", "line", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id", "launch_ns"]
-        return pd.DataFrame(columns=columns).astype({"start_ns": "int64", "end_ns": "int64"}), 0
+        columns = ["thread", "line", "name", "start_ns", "end_ns", *_STATS]
+        return pd.DataFrame(columns=columns).astype({"start_ns": "int64", "end_ns": "int64"})
     events = pd.concat(planes, ignore_index=True)
     start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
-    events = events.assign(start_ns=start, end_ns=start + events["duration_ns"].to_numpy(np.int64), thread=events["line_id"])
+    return events.assign(start_ns=start, end_ns=start + events["duration_ns"].to_numpy(np.int64), thread=events["line_id"])
+
+
+def _in_steps(events: pd.DataFrame, context: Context) -> tuple[pd.DataFrame, int]:
+    """Return XLA's operations that begin in measured steps, and how many others were left out."""
+    if events.empty:
+        return events.assign(launch_ns=None), 0
     is_operation = events["stat_hlo_op"].notna().to_numpy(dtype=bool)
     done = events[events["name"].astype("string").str.startswith(_END).to_numpy(dtype=bool)]
     operations = events[is_operation].sort_values("start_ns", kind="stable").reset_index(drop=True)

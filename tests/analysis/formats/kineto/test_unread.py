@@ -1,14 +1,13 @@
 """What no table takes of a chrome trace: counted, said where it may be work, refused where only the host would be left."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto import trace as kineto
+from tests.commands import called
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -99,13 +98,10 @@ def test_every_command_says_what_is_not_read(tmp_path, command):
         "breakdown": ["--by", "kernel"], "export": ["--format", "markdown", "-o", str(tmp_path / "out.md")],
         "import": ["-o", str(tmp_path / "out")], "explain": [str(path)],
     }[command]  # fmt: skip
-    arguments = [sys.executable, "-m", "kernelscope.cli.main", command, str(path), *options]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    told = [line for line in done.stderr.splitlines() if "not read" in line]
+    told = [line for line in called(command, path, *options).stderr.splitlines() if "not read" in line]
     assert told == ["kernelscope: warning: events that may be operators or device work are not read (1): new_op 1"] * (
         2 if command == "explain" else 1
     )
     if command == "import":
         for name, more in (("report", []), ("export", ["--format", "markdown", "-o", str(tmp_path / "again.md")])):
-            arguments = [sys.executable, "-m", "kernelscope.cli.main", name, str(tmp_path / "out"), *more]
-            assert "new_op 1" in subprocess.run(arguments, capture_output=True, text=True, check=False).stderr
+            assert "new_op 1" in called(name, tmp_path / "out", *more).stderr
