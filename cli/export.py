@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -72,7 +73,8 @@ def to_file(path: str, form: str, target: Path, full_paths: bool) -> None:
         said = _written(write, target, form in _FOLDERS)
     except OSError as error:
         lacking = "some of its files are missing; " if form in _FOLDERS and target.is_dir() and any(target.iterdir()) else ""
-        raise InputError(f"{target}: not writable: {error.strerror or error}; {lacking}name another place") from error
+        remedy = "raise the limit (ulimit -f)" if error.errno == errno.EFBIG else "name another place"
+        raise InputError(f"{target}: not writable: {error.strerror or error}; {lacking}{remedy}") from error
     for line in said:
         print(f"kernelscope: {line}", file=sys.stderr)
     print(f"exported: {target}", file=sys.stderr)

@@ -25,6 +25,7 @@ from kernelscope.tracer.outside import energy, locks
 from kernelscope.tracer.outside.errors import ChildError
 
 _EVERY_S = 1.0
+_GIVEN_UP_S = 30.0  # nothing was written for so long, and no command here holds the folder: nothing more is waited for
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,13 +36,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the recording until it ends, Ctrl-C is pressed or, with --once, once; 4 where a side failed."""
+    """Show the recording until it ends, nobody writes it any more, Ctrl-C is pressed or, with --once, once; 4 where it failed."""
     folder = Path(arguments.folder)
     seen = progress.read(folder, planned)
     if arguments.once or seen.ended:
         console().print(_drawn(folder, seen))
     else:
         seen = _until_the_end(folder, seen)
+        if _given_up(folder, seen):
+            return ChildError.exit_code
     return ChildError.exit_code if any(side.state == progress.FAILED for side in seen.sides) else 0
 
 
@@ -58,7 +61,7 @@ def _until_the_end(folder: Path, seen: RecordingProgress) -> RecordingProgress:
 
     try:
         with Live(_drawn(folder, seen), console=console(), auto_refresh=False) as live:
-            while not seen.ended:
+            while not seen.ended and not _given_up(folder, seen):
                 time.sleep(_EVERY_S)
                 seen = progress.read(folder, planned)
                 live.update(_drawn(folder, seen), refresh=True)
@@ -67,9 +70,17 @@ def _until_the_end(folder: Path, seen: RecordingProgress) -> RecordingProgress:
     return seen
 
 
+def _given_up(folder: Path, seen: RecordingProgress) -> bool:
+    """Return whether nobody writes a recording any more that has not ended, as far as can be seen from here."""
+    return not seen.ended and time.time() - seen.written > _GIVEN_UP_S and not _held(folder, seen)
+
+
 def _lines(folder: Path, seen: RecordingProgress) -> RecordingProgress:
     said: list[str] = []
     while True:
+        if _given_up(folder, seen):
+            console().print(_drawn(folder, seen))
+            return seen
         states = [f"{side.label} {state(side)}" for side in seen.sides]
         settled = all(side.now or side.state != progress.RECORDING for side in seen.sides)
         if seen.ended or (settled and states != said):
@@ -82,12 +93,17 @@ def _lines(folder: Path, seen: RecordingProgress) -> RecordingProgress:
 
 
 def _drawn(folder: Path, seen: RecordingProgress) -> Drawn:
-    """Return what is shown now. A command holds the folder that it writes, of a side or a rank the one around it.
+    """Return what is shown now."""
+    return Drawn(seen, time.time(), _held(folder, seen))
 
-    A program whose `profile` was killed runs on and writes, too.
+
+def _held(folder: Path, seen: RecordingProgress) -> bool:
+    """Return whether somebody writes a recording, as far as can be seen from here.
+
+    A command holds the folder that it writes, of a side or a rank the one around it. A program whose `profile` was killed runs
+    on and writes, too. Of a sweep's cells each is held by itself.
     """
-    held = any(map(locks.is_locked, (folder, folder.absolute().parent))) or _runs(folder)
-    return Drawn(seen, time.time(), held or seen.cells is not None)
+    return any(map(locks.is_locked, (folder, folder.absolute().parent))) or _runs(folder) or seen.cells is not None
 
 
 def _runs(folder: Path) -> bool:

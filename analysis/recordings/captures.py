@@ -23,9 +23,9 @@ from kernelscope.analysis.trace.merge import merged
 
 # What readers count of a file's content that is in no table
 _LOST = re.compile(
-    r"cannot be read|could not be read|unreadable|without (?:a |a usable )?time$|are no numbers|are no rows|damaged|dropped"
-    r"|might not have been collected|the file counts and does not hold|a usable time|with a time of zero|a clock jumped"
-    r"|ending before|end before they start"
+    r"cannot be read|could not be read|unreadable|without (?:a |a usable )?(?:time|name)$|are no numbers|are no rows"
+    r"|damaged|dropped|might not have been collected|the file counts and does not hold|a usable time|with a time of zero"
+    r"|a clock jumped|ending before|end before they start|begins and ends without"
 )
 
 
@@ -125,6 +125,9 @@ def finish(trace: Trace) -> None:
     """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
     set_aside_impossible(trace)
     launches.relate(trace)
+    kernel_names = trace.kernels["name"]
+    if nameless := int((kernel_names.isna() | kernel_names.isin([""])).sum()):
+        trace.diagnostics["kernels without a name"] = nameless
     names.fill(trace.kernels)
     work.name_problems(trace)
     device_steps.relate(trace)

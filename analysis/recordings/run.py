@@ -26,6 +26,7 @@ from kernelscope.analysis.recordings import archives, device_ends, kinds, schema
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace import Trace, conform, storage, thread_names
 from kernelscope.analysis.trace.records import check_schema, read_object, read_table
+from kernelscope.tracer.outside import locks
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
@@ -164,7 +165,7 @@ class Run:
         if not result:
             entry = self.record.get("passes", {}).get("kernels", {})
             reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
-            reason += UNSEARCHED + _before(self.path) if reason == NOT_ENDED else ""
+            reason = _not_ended(self.path) if reason == NOT_ENDED else reason
             reason += "" if ";" in reason else "; run it again"
             raise EvidenceError(f"{self.path}: {self._clean_alone()}no kernels pass: {reason}")
         clean = self.clean_step_ns
@@ -329,7 +330,14 @@ def _report(file: Path) -> dict[str, Any]:
 def _cut(path: Path) -> str:
     """Return that a folder's recording did not come to its end, where that is so, and where the one before it is."""
     reasons = [read_object(file).get("reason") for file in path.glob(f"*/{kinds.RUN}")]
-    return f"; {NOT_ENDED}{UNSEARCHED}{_before(path)}" if NOT_ENDED in reasons else ""
+    return f"; {_not_ended(path)}" if NOT_ENDED in reasons else ""
+
+
+def _not_ended(path: Path) -> str:
+    """Return why a folder holds no whole recording, and what to do."""
+    if any(map(locks.is_locked, (path, path.absolute().parent))):  # of a side or a rank the folder around it is held
+        return f"it is still being recorded; wait for its end, which `kernelscope watch {path}` shows"
+    return f"{NOT_ENDED}{UNSEARCHED}{_before(path)}"
 
 
 def _before(path: Path) -> str:

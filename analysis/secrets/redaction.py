@@ -73,7 +73,7 @@ def redact(source: Path, target: Path) -> list[Overwrite]:
         finally:
             temporary.removed(str(copy))
     except OSError as error:
-        if error.filename is None and error.errno in _OF_WRITING:
+        if error.errno in _OF_WRITING:  # in copying, the file that is read is named
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise EvidenceError(f"{error.filename or source}: {error.strerror or error}") from error
     return changes

@@ -17,25 +17,23 @@ _LOOKED_AT = 100_000  # starts of each table, evenly taken, say where the captur
 def set_aside_impossible(trace: Trace) -> None:
     """Take rows with impossible times off the timeline, in place, and count them.
 
-    Kernels and copies stay as totals without a start, because their durations may be true; other rows are nothing without
-    their times.
+    Kernels and copies stay as totals without a start, because their durations may be true, unless only their end is impossible;
+    other rows are nothing without their times.
     """
-    starts = [_starts(getattr(trace, name)) for name in _TABLES]
+    starts, ends = ([_times(getattr(trace, name)[edge]) for name in _TABLES] for edge in ("start_ns", "end_ns"))
     sample = np.concatenate([values[:: max(1, len(values) // _LOOKED_AT)] for values in starts])
     if not len(sample):
         return
     low, middle, high = np.quantile(sample, [0.02, 0.5, 0.98], method="nearest").tolist()
     reach = max(_HOUR_NS, _FAR * (high - low))
-    for name, values in zip(_TABLES, starts, strict=True):
-        if len(values) and (
-            int(values.min()) < middle - reach or int(values.max()) > middle + reach or int(values.min()) <= 0 < low
-        ):
+    for name, values, ended in zip(_TABLES, starts, ends, strict=True):
+        last = max(int(values.max(initial=middle)), int(ended.max(initial=middle)))
+        if len(values) and (int(values.min()) < middle - reach or last > middle + reach or int(values.min()) <= 0 < low):
             _set_aside(trace, name, middle, reach, (low, high))
 
 
-def _starts(table: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return the starts that a table has."""
-    values = table["start_ns"]
+def _times(values: pd.Series) -> npt.NDArray[np.int64]:
+    """Return the times that a column has."""
     return values.dropna().to_numpy(np.int64) if values.dtype == "Int64" else values.to_numpy()
 
 
@@ -51,7 +49,9 @@ def _set_aside(trace: Trace, name: str, middle: int, reach: int, usual: tuple[in
         if rows.any():
             trace.diagnostics[f"{name} {reason}"] = int(rows.sum())
     wrong = zero | far
+    gone = wrong
     if name in ("kernels", "copies"):
         table.loc[wrong, ["start_ns", "end_ns"]] = pd.NA
-    elif wrong.any():
-        setattr(trace, name, table[~wrong].reset_index(drop=True))
+        gone = (end > middle + reach) & (start <= middle + reach) & (start >= middle - reach)  # so long lasts nothing
+    if gone.any():
+        setattr(trace, name, table[~gone].reset_index(drop=True))

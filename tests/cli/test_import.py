@@ -220,6 +220,7 @@ def test_kernels_without_a_name_are_counted_as_such(name, tmp_path):
     rows = json.loads(_run("breakdown", path, "--by", "kernel", "--format", "json").stdout)["rows"]
     counts = {row["kernel"]: row["count"] for row in rows if row["count"]}
     assert counts == {"gemm": 25, "(no name)": 5}
+    assert "not all of it could be used: kernels without a name (5)" in _run("breakdown", path, "--by", "kernel").stderr
 
 
 def test_a_time_that_was_not_recorded_is_told_by_every_command(tmp_path):

@@ -186,6 +186,11 @@ def test_the_command_ends_with_the_recording(comparison, tmp_path, capsys):
     assert "killed" in capsys.readouterr().out
 
 
+def test_the_command_ends_where_nobody_writes_any_more(comparison, capsys):
+    assert main(["watch", str(comparison)]) == 4  # written long ago, by nobody who runs
+    assert "no command here writes it: it was ended, or runs on another machine" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("value", "said"), [(0, "0 s"), (59.4, "59 s"), (60, "1 min"), (200, "3 min 20 s"), (1000, "17 min"), (7500, "2 h 5 min")]
 )

@@ -99,6 +99,7 @@ def test_the_process_that_trains_is_recorded(tmp_path: Path, how: str) -> None:
     script = str(TOY.with_name("spawn_torch.py"))
     done = profiled(tmp_path / "run", python, script, *arguments, options=SHORT, timeout=300)
     assert _COMPLETE in done.stderr, done.stderr
+    assert "run once more" not in done.stderr, "that workers make the script's optimizer and step it never says nothing of it"
     owner = json.loads((tmp_path / "run" / "owner").read_text())
     assert f"trains {owner['pid']}\n" in done.stdout
     assert json.loads((tmp_path / "run" / "run.json").read_text())["options"]["mode"] == "train"

@@ -44,9 +44,10 @@ GROUPS = {
             "correlation", "external_id", "device", "stream", "grid", "block", "registers", "shared_memory", "graph",
             "collective", "dtype", "direction", "bytes", "given", "received", "members", "group", "source", "target",
         ),
+        open_ended=False,
     ),
-    "copies": EventGroup(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
-    "syncs": EventGroup(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
+    "copies": EventGroup(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes"), open_ended=False),
+    "syncs": EventGroup(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind"), open_ended=False),
     "memory": EventGroup(
         _INSTANTS, frozenset("iI"), ("bytes", "allocated_bytes", "reserved_bytes", "device_type", "device_id", "address")
     ),

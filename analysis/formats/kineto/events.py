@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, reduce
 from itertools import compress
 from operator import attrgetter, or_
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 import numpy as np
@@ -83,6 +83,7 @@ class _UntypedEvent(msgspec.Struct, gc=False):
 _Phase = Literal[
     "X", "B", "E", "b", "e", "n", "S", "T", "p", "F", "s", "t", "f", "i", "I", "C", "M", "N", "O", "D", "P", "R", "V", "v", "c"
 ]  # fmt: skip
+PHASES: tuple[str, ...] = get_args(_Phase)
 _UNWANTED = (  # common in traces and large
     "python_function", "ac2g", "async_cpu_to_gpu", "async", "cpu_instant_event", "fwdbwd", "cuda_runtime", "cuda_driver",
     "cpu_op", "kernel", "gpu_memcpy", "gpu_memset", "user_annotation", "gpu_user_annotation", "overhead", "Trace",

@@ -71,7 +71,8 @@ class EventGroup:
     """Events to read into one table.
 
     categories: theirs, None for all but those in `without`. phases: X takes complete events and pairs of B and E. arguments:
-    names in ARGUMENTS that become columns. timed: whether an event must have a time.
+    names in ARGUMENTS that become columns. timed: whether an event must have a time. open_ended: whether what begins and never
+    ends lasts until the last event; else it is left out, as for work of a device, which is written when it is done.
     """
 
     categories: frozenset[str] | None
@@ -79,6 +80,7 @@ class EventGroup:
     arguments: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
     timed: bool = True
+    open_ended: bool = True
 
     def takes(self, phase: str, category: str) -> bool:
         """Return whether events of this phase and category are in the group."""

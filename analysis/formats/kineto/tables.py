@@ -83,7 +83,7 @@ def tables_of(columns: EventColumns, groups: Mapping[str, EventGroup]) -> Scan:
             untimed[name] += int(late.sum())
             frame = frame[~late].reset_index(drop=True)
         if group.phases & PAIR:
-            frame, unpaired = paired(frame)
+            frame, unpaired = paired(frame, group.open_ended)
             result.unpaired += unpaired
         result.tables[name] = frame
     result.tracks = tracks.table()
@@ -148,10 +148,11 @@ class _Tracks:
         return pd.DataFrame(pairs, columns=["process", "thread"], dtype="object")
 
 
-def paired(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+def paired(frame: pd.DataFrame, open_ended: bool = True) -> tuple[pd.DataFrame, int]:
     """Return a table with begins and ends (phases B, E) made complete events, and how many have no partner.
 
-    On a track they nest like a stack. A begin without an end lasts until the table's end; an end without a begin is left out.
+    On a track they nest like a stack. A begin without an end lasts until the table's end, or is left out where open_ended is
+    false; an end without a begin is left out.
     """
     kinds = frame["phase"].cat.categories
     if not len(kinds.intersection(["B", "E"])):
@@ -170,8 +171,11 @@ def paired(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     last = int((start + frame["duration_ns"].to_numpy()).max())
     end = np.where(begins, last, start + frame["duration_ns"].to_numpy())
     end[first] = start[second]
-    unpaired = int(either.sum()) - 2 * len(first)
-    return frame.assign(duration_ns=end - start)[phase != "E"].reset_index(drop=True), unpaired
+    kept = phase != "E"
+    if not open_ended:
+        kept &= ~begins
+        kept[first] = True
+    return frame.assign(duration_ns=end - start)[kept].reset_index(drop=True), int(either.sum()) - 2 * len(first)
 
 
 def whole_numbers(texts: pd.Series) -> pd.Series:

@@ -104,6 +104,7 @@ def counted(scan: Scan) -> dict[str, int]:
     """Return diagnostics of reading a file, as counts by name."""
     return {
         "events without a usable time": sum(scan.untimed.values()),
+        "events of which ph is missing or damaged": kineto_unread.damaged(scan),
         "begins and ends without the other": scan.unpaired,
         "pieces of text that were no JSON, mended": scan.repaired,
     }

@@ -16,6 +16,7 @@ import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto.categories import GROUPS
+from kernelscope.analysis.formats.kineto.events import PHASES
 from kernelscope.analysis.formats.kineto.tables import Scan
 
 Bool = npt.NDArray[np.bool_]
@@ -24,6 +25,8 @@ _BOILERPLATE = frozenset({"M"})  # names of processes and threads
 _LINKS = frozenset(
     {"Trace", "ac2g", "async_cpu_to_gpu", "async", "critical_path", "cpu_to_cuda"}
 )  # the profiler's own span, and arrows that repeat correlations
+_COMPLETE = ("operators", "functions", "calls", "kernels", "copies", "syncs")  # groups whose events have a begin and an end
+_FORMAT = frozenset(PHASES)
 _UNCATEGORISED = "(no category)"
 _ASCEND = "Ascend Hardware"
 _DEVICE_PROCESS = re.compile(rf"{_ASCEND}|/device:(?!CPU)|(?:[GNTXHID]PU|MLU|DCU|MUSA|MTIA)\b(?! ?functions)", re.IGNORECASE)
@@ -149,6 +152,16 @@ def text_of(value: object) -> str:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return result.strip() if isinstance(result, str) else ""
+
+
+def damaged(scan: Scan) -> int:
+    """Return how many events have no phase (`ph`) of the format, or are of a device or of calls and one that these never have."""
+    expected = {category: GROUPS[name].phases for name in _COMPLETE for category in GROUPS[name].categories or ()}
+    return sum(
+        count
+        for (phase, category), count in scan.counts.items()
+        if phase not in expected.get(category, _FORMAT) or phase not in _FORMAT
+    )
 
 
 def counts(scan: Scan) -> dict[str, int]:

@@ -11,6 +11,7 @@ from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings.run import NOT_ENDED, Run
 from kernelscope.analysis.trace import text_columns
+from kernelscope.tracer.outside import locks
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data" / "pytorch" / "lenet-train"
@@ -139,3 +140,13 @@ def test_of_a_run_that_was_killed_it_is_said_that_it_is_not_to_be_shared(folder)
     (folder / "run.json").write_text(json.dumps(record))
     with pytest.raises(EvidenceError, match="was not looked through for secrets; run it again, and do not share this folder"):
         Run(folder).trace()
+
+
+def test_of_a_run_that_is_still_recorded_it_is_said_to_wait(folder):
+    record = json.loads((folder / "run.json").read_text())
+    record.update(passes={}, complete=False, reason=NOT_ENDED)
+    (folder / "run.json").write_text(json.dumps(record))
+    said = "it is still being recorded; wait for its end, which `kernelscope watch .*` shows"
+    with locks.exclusive_folder(folder), pytest.raises(EvidenceError, match=said) as error:
+        Run(folder).trace()
+    assert "run it again" not in str(error.value)

@@ -110,7 +110,8 @@ class Result(object):
         measured = ["%s %d" % (name, report["measured"]) for name, report in reports.items() if report["measured"]]
         name = record["options"]["network"]
         seen = self._seen(measured) if measured else None
-        never = self.status == 0 and any(note["kind"] == "never stepped" for note in self.notes)
+        # also workers that import the script make its optimizer, and step none
+        never = self.status == 0 and not measured and any(note["kind"] == "never stepped" for note in self.notes)
         return Outcome(name, self.status, seen, self.problems, missing, self.short, never, self.stepless)
 
     def _about_steps(self) -> Dict[str, Any]:
@@ -145,7 +146,7 @@ class Result(object):
         report["measured"] = sum(part["measured"] for _, part in usable)
         entry: Dict[str, Any] = {"status": "complete" if usable else "failed", "folders": [place for place, _ in usable]}
         if not report["complete"]:
-            entry["reason"] = report["reason"]
+            entry["reason"] = "the command %s" % ended(self.status) if self.status else report["reason"]
         if self.whole and report.get("ended_early"):
             self.problems.append("%s: not recorded, %s" % (name, report["ended_early"]))
         elif report.get("ended_early"):

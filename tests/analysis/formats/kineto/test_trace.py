@@ -300,6 +300,17 @@ def test_begins_and_ends_are_paired_per_thread(tmp_path):
     assert trace.diagnostics == {"begins and ends without the other": 2}
 
 
+def test_work_of_a_device_that_never_ends_or_is_of_no_known_phase_is_left_out_and_counted(tmp_path):
+    usual = {"cat": "kernel", "name": "k", "pid": 0, "tid": 7, "dur": 5, "args": {"device": 0, "stream": 7, "correlation": 1}}
+    phases = ["X", "B", None, "Z", 3, "i", "X"]
+    events = [{**usual, "ph": phase, "ts": 10 * place} for place, phase in enumerate(phases)] + [{**usual, "ts": 90}]
+    trace = read_text(tmp_path, events)
+    assert trace.kernels["start_ns"].tolist() == [0, 60_000]
+    assert trace.kernels["duration_ns"].tolist() == [5000, 5000]
+    assert trace.diagnostics["begins and ends without the other"] == 1
+    assert trace.diagnostics["events of which ph is missing or damaged"] == 5
+
+
 def test_the_autograd_profilers_own_format(tmp_path):
     def plain_event(name, pid, tid, start, duration):
         return {"name": name, "ph": "X", "ts": start, "dur": duration, "tid": tid, "pid": pid, "args": {}}
