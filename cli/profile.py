@@ -154,6 +154,9 @@ def _say(folder: Path) -> None:
         layers, kernels = (advise.largest(subject, column, ending.MOST) for column in ("layer", "name"))
         console.print(ending.shown(advised, layers, kernels))
         console.print()
+        if subject.untraced:  # which was said above
+            print(f"recording: {folder}; without kernels there is no report", file=sys.stderr)
+            return
         report.write(run_, folder / "report.html", advised)
     except EvidenceError as error:
         said = str(error).removeprefix(f"{folder}: ")

@@ -128,6 +128,8 @@ def _earlier(result: Result) -> str:
 
 def _nothing(result: Result) -> str:
     """Return that nothing is to be done, or that nobody can tell."""
+    if result.get("untraced"):
+        return " What could be saved is not known."
     if untold := result.get("untold_ns"):
         known = "with_stack=True of torch.profiler, NVTX ranges, or `kernelscope profile` record it"
         return f" What could be saved is not known: nothing tells what the host did for {duration(untold)} ({known})."

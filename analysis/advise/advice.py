@@ -24,7 +24,7 @@ from kernelscope.analysis.accounting.device_account import (
 )
 from kernelscope.analysis.advise import host_account, words
 from kernelscope.analysis.advise.model import Advice
-from kernelscope.analysis.advise.rules import memory, rules
+from kernelscope.analysis.advise.rules import generation, memory, rules
 from kernelscope.analysis.advise.rules.host import untold_ns
 from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
@@ -43,7 +43,12 @@ _COST = 0.1  # of the clean step: recording that cost more is told
 _ENOUGH = 4  # steps: of fewer, none may be as warm ones are
 _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
-_OF_ALL = ("mixed precision", "tensor cores", "threads")  # make whatever computes faster: what else can be done stands beside
+_OF_ALL = (
+    "mixed precision",
+    "tensor cores",
+    "threads",
+    generation.TOPIC,
+)  # make whatever computes faster: what else can be done stands beside
 _DEVICES = 256  # of more no machine tells; each is accounted for by itself
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
@@ -78,9 +83,11 @@ _BY_PLACE = {
     idle_causes.OPERATOR: "in operators", idle_causes.RANGE: "in the program's ranges", idle_causes.PROGRAM: _UNRECORDED,
     idle_causes.LINE: IN_LINES,
 }  # fmt: skip
+# Where layers alone were recorded: what computes is not told from what dispatches it
+_BY_LAYER = {idle_causes.OPERATOR: "between layers", idle_causes.RANGE: "in layers", idle_causes.PROGRAM: "outside of layers"}
 _PREPARING = "preparing input"
 PARTS = tuple(
-    dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, *_BY_PLACE.values()])
+    dict.fromkeys([*_BUSY.values(), *_IDLE.values(), _HOST, _OVERHEAD, _PREPARING, *_BY_PLACE.values(), *_BY_LAYER.values()])
 )  # what a step's time can be
 
 
@@ -91,16 +98,15 @@ def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
     much; else None), batch (samples of a step, None where not known), per, steps (what they were taken from), certain (whether
     what repeats is surely a step), program (whether it is a whole program, which has no steps), few_steps (how many were
     measured, where these are few; else None), long_steps (count, of, ns, of_ns: steps much longer than the others, of how many,
-    where they take a good part of all steps' time; else None), median (whether step_ns is that of the
-    steps, or their mean), recorded_ns (of a
-    recording whose device mostly idles: all of its time, where step_ns is that of the kernels; else None), unrecorded (why
-    nothing that computes was recorded; else None), ranges (name, ns: where the program was longest, of such a recording; else
-    empty), devices (how many do work), other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns;
-    what the host was in longest, of a recording with recorded_ns), busy (cores, and others: how many of them other processes
-    kept busy; None where not known, or few), parts (what, ns; they add up to step_ns), recorded_parts (the same of recorded_ns;
-    else empty), timeline (whether more than totals is known), untold_ns (see rules.host), longest (name and ns of the kernel, on
-    the host the kind of kernels, that takes a good part of the step; else None), advice (see model.Advice; what saves most
-    first), notes.
+    where they take a good part of all steps' time; else None), median (whether step_ns is that of the steps, or their mean),
+    recorded_ns (of a recording whose device mostly idles: all of its time, where step_ns is that of the kernels; else None),
+    unrecorded (why nothing that computes was recorded; else None), untraced (why only layers were recorded of a run; else
+    None), ranges (name, ns: where the program was longest, of such a recording; else empty), devices (how many do work),
+    other_devices (device, ns, parts; what the others do in the same steps), calls (name, ns; what the host was in longest, of a
+    recording with recorded_ns), busy (cores, and others: how many of them other processes kept busy; None where not known, or
+    few), parts (what, ns; they add up to step_ns), recorded_parts (the same of recorded_ns; else empty), timeline (whether more
+    than totals is known), untold_ns (see rules.host), longest (name and ns of the kernel, on the host the kind of kernels, that
+    takes a good part of the step; else None), advice (see model.Advice; what saves most first), notes.
     """
     return of_subject(read(path, request))
 
@@ -127,6 +133,7 @@ def of_subject(subject: Subject) -> dict[str, Any]:
         "certain": subject.certain,
         "recorded_ns": subject.recorded_ns,
         "unrecorded": subject.unrecorded,
+        "untraced": subject.untraced,
         "ranges": _ranges(subject) if subject.unrecorded else [],
         "devices": int(subject.trace.kernels["device"].nunique()),
         "other_devices": _other_devices(subject),
@@ -203,7 +210,7 @@ def _idle(subject: Subject, cause: str) -> str:
     """Return what time is called in which nothing computes; where nothing tells what does, by where the host was."""
     if cause == idle_causes.UNSEEN and (subject.on_host or subject.unrecorded):
         return _UNRECORDED
-    by_place = _BY_PLACE if subject.unrecorded else {}
+    by_place = _BY_PLACE if subject.unrecorded else _BY_LAYER if subject.untraced else {}
     return by_place.get(cause) or idle_part(cause, subject.on_host)
 
 
@@ -263,6 +270,8 @@ def _kept(subject: Subject) -> list[Advice]:
         return []
     least = (LEAST_ON_HOST if subject.on_host else LEAST_ON_DEVICE) * (subject.recorded_ns or subject.step_ns)
     found = [one for rule in rules() for one in rule(subject) if one.saves_ns > least]
+    if subject.untraced:  # what computes may be all of it
+        found = [one for one in found if one.topic not in _GENERAL]
     kept: list[Advice] = []
     for one in sorted(found, key=lambda one: (one.topic in _GENERAL, -one.saves_ns)):
         mine = words.time_of(subject.rows[subject.rows.index.isin(one.rows)])
@@ -335,7 +344,7 @@ def _step(subject: Subject) -> str:
 
 
 def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
-    notes = []
+    notes = [f"what computes in the layers is not told from dispatching it: {subject.untraced}"] if subject.untraced else []
     traced_ns = subject.facts.get("traced_step_ns")
     if traced_ns and traced_ns < _SHORTER * subject.step_ns:
         notes.append(

@@ -96,6 +96,11 @@ class Subject:
         return [int(self.lengths.min()), int(self.lengths.max())] if long > _UNEVEN * short else None
 
     @property
+    def untraced(self) -> str | None:
+        """Why no operators and kernels of a run were recorded, but its layers alone, in words; None for others."""
+        return self.facts.get("untraced")
+
+    @property
     def unrecorded(self) -> str | None:
         """Why a recording holds nothing that computes, in words; None for others."""
         if self.rows["part"].isin([COMPUTE, GRAPH, COPY]).any() or self.facts:
@@ -243,11 +248,12 @@ def _long_steps(passes: Sequence[PassData]) -> dict[str, int] | None:
 
 def of_run(run: Run, path: str) -> Subject:
     """Return a run as rules look at it."""
-    trace = _recorded(run)
+    trace, untraced = _recorded(run)
     facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise", "left_out_steps")}
     passes = run.passes("clean")
     if passes and passes[0].report.get("settings"):
         facts["settings"] = passes[0].report["settings"]
+    facts["untraced"] = untraced
     facts["compiled"] = passes[0].report.get("compiled") if passes else None
     facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
@@ -310,12 +316,12 @@ def _lengths(steps: pd.DataFrame) -> npt.NDArray[np.int64]:
     return (steps["end_ns"] - steps["start_ns"]).to_numpy(np.int64)
 
 
-def _recorded(run: Run) -> Trace:
-    """Return the Trace of the kernels pass; that of the layers pass where there is no other."""
+def _recorded(run: Run) -> tuple[Trace, str | None]:
+    """Return the Trace of the kernels pass; where there is no other that of the layers pass, and why that is so."""
     try:
-        return run.trace()
+        return run.trace(), None
     except EvidenceError:
         layers = run.layers_trace()
         if layers is None:
             raise
-        return layers
+        return layers, run.why_no_kernels()

@@ -163,15 +163,18 @@ class Run:
         """
         result = self.passes("kernels")
         if not result:
-            entry = self.record.get("passes", {}).get("kernels", {})
-            reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
-            reason = _not_ended(self.path) if reason == NOT_ENDED else reason
-            reason += "" if ";" in reason else "; run it again"
-            raise EvidenceError(f"{self.path}: {self._clean_alone()}no kernels pass: {reason}")
+            raise EvidenceError(f"{self.path}: {self._clean_alone()}{self.why_no_kernels()}")
         clean = self.clean_step_ns
         if clean is None:
             return result[0]
         return min(result, key=lambda data: abs((mean_step_ns(data.measured) or 0) - clean))
+
+    def why_no_kernels(self) -> str:
+        """Return why there is no kernels pass, and what to do."""
+        entry = self.record.get("passes", {}).get("kernels", {})
+        reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
+        reason = _not_ended(self.path) if reason == NOT_ENDED else reason
+        return f"no kernels pass: {reason}{'' if ';' in reason else '; run it again'}"
 
     def _clean_alone(self) -> str:
         """Return the clean step in words, where nothing but it is known."""

@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, KEYS
-from kernelscope.analysis.accounting.idle_causes import FETCHING, OPERATOR, PROGRAM
+from kernelscope.analysis.accounting.idle_causes import FETCHING, OPERATOR, PROGRAM, RANGE
 from kernelscope.analysis.advise.advice import of_subject, parts
 from kernelscope.analysis.advise.rules import fusion, host, inputs, joining, layouts, loops, settings
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.reports.advice import answer
 
 MS = 1_000_000
 
@@ -273,6 +274,22 @@ def test_steps_that_are_few_are_told():
     made = subject(KERNEL)
     assert of_subject(replace(made, facts={**made.facts, "clean_steps": 2}))["few_steps"] == 2
     assert of_subject(replace(made, facts={**made.facts, "clean_steps": 20}))["few_steps"] is None
+
+
+def test_where_layers_alone_were_recorded_what_computes_is_not_known():
+    made = subject(
+        (IDLE, RANGE, None, "forward", 7.0), (IDLE, OPERATOR, None, "forward", 1.0), (IDLE, PROGRAM, None, "other", 2.0)
+    )
+    assert of_subject(made)["advice"], "as if it were recorded that nothing computes"
+    result = of_subject(replace(made, facts={**made.facts, "untraced": "no kernels pass: it was killed; run it again"}))
+    assert result["advice"] == []
+    assert {part["what"]: part["ns"] // MS for part in result["parts"]} == {
+        "in layers": 7,
+        "outside of layers": 2,
+        "between layers": 1,
+    }
+    assert "What could be saved is not known." in answer(result)
+    assert result["notes"][0].endswith("told from dispatching it: no kernels pass: it was killed; run it again")
 
 
 def joined(shapes, layer=None):

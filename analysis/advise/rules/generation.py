@@ -1,0 +1,74 @@
+"""Generation without a cache: each call of the model computes all earlier positions once more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.files import json_text
+
+TOPIC = "no cache of positions"
+_LOOKUP = "aten::embedding"  # its shapes: the table's [entries, width], then those of the numbers that are looked up
+_FEWEST = 6  # lengths, one after the other
+_IN_TURN = 0.8  # of the calls: each has one position more than the one before
+_REMEDY = (
+    "keep the keys and values of earlier positions and give each call the new position alone (use_cache=True, which is the "
+    "default, and past_key_values in transformers)"
+)
+
+
+def without_cache(subject: Subject) -> list[Advice]:
+    """Texts that the model is called with grow by one position from call to call."""
+    computing = subject.kernels()
+    if (computing["phase"] == "backward").any():
+        return []
+    operators = subject.inside_steps(subject.trace.operators)
+    lookups = operators[(operators["name"] == _LOOKUP).fillna(False).to_numpy(bool)].sort_values("start_ns")
+    lengths, samples = _lengths(lookups["shapes"])
+    grows = np.diff(lengths) == 1
+    if len(np.unique(lengths)) < _FEWEST or grows.mean() < _IN_TURN or np.median(lengths) < _FEWEST:
+        return []
+    ns, typical = words.time_of(computing), float(np.median(lengths))
+    of = f", for {samples} texts at once" if samples > 1 else ""
+    return [
+        Advice(
+            TOPIC,
+            "each call of the model computes all earlier positions again",
+            ns * (1 - 1 / typical),
+            "of what computes, all positions but the new one; its weights are read all the same",
+            [
+                f"Calls see {lengths[0]} to {lengths[-1]} positions{of}, each one more than the call before. What computes takes "
+                f"{words.share(subject, ns)} {subject.per}."
+            ],
+            _REMEDY,
+            "https://huggingface.co/docs/transformers/kv_cache",
+            words.ids(computing),
+        )
+    ]
+
+
+def _lengths(shapes: pd.Series) -> tuple[npt.NDArray[np.int64], int]:
+    """Return how many positions each lookup in the largest table has, in order, and of how many texts; none where not known."""
+    known = {text: _of(text) for text in shapes.dropna().unique()}
+    rows = np.array([known.get(text, (0, 0, 0)) for text in shapes], dtype=np.int64).reshape(-1, 3)
+    rows = rows[(rows[:, 0] == rows[:, 0].max(initial=0)) & (rows[:, 0] > 0)]
+    return rows[:, 2], int(rows[0, 1]) if len(rows) else 0
+
+
+def _of(text: str) -> tuple[int, int, int]:
+    """Return the table's entries, texts and positions of one lookup's shapes, [[5000, 256], [2, 61], [], [], []]."""
+    try:
+        table, numbers, *_ = json_text.listed(text)
+        sizes: list[Any] = [int(size) for size in numbers]
+        return (int(table[0]), int(np.prod(sizes[:-1], dtype=np.int64)), sizes[-1]) if sizes and min(sizes) > 0 else (0, 0, 0)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return 0, 0, 0
+
+
+RULES: tuple[Rule, ...] = (without_cache,)
