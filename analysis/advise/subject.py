@@ -255,6 +255,7 @@ def of_run(run: Run, path: str) -> Subject:
         facts["settings"] = passes[0].report["settings"]
     facts["untraced"] = untraced
     facts["compiled"] = passes[0].report.get("compiled") if passes else None
+    facts["padding"] = passes[-1].report.get("padding") if passes else None
     facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
     facts["long_steps"] = _long_steps(passes)

@@ -55,6 +55,14 @@ class RunRecord(TypedDict, total=False):
     gpus: list[Object] | None
 
 
+class Padding(TypedDict):
+    """Positions of the texts that a model was called with: all, those that are padding, those that no text of a call needs."""
+
+    positions: Annotated[int, msgspec.Meta(ge=1)]
+    padded: int
+    beyond_longest: int
+
+
 class PassReport(TypedDict, total=False):
     """child.json."""
 
@@ -69,6 +77,7 @@ class PassReport(TypedDict, total=False):
     memory: Object
     warmup: Object
     compiled: Object | None
+    padding: Padding | None
     left_out: Object | None
     device_ends_ns: list[int] | None
     foreign_cores: float | None

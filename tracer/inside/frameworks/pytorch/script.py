@@ -15,6 +15,7 @@ from kernelscope.tracer.inside.frameworks.pytorch.device_clock import DeviceCloc
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
 from kernelscope.tracer.inside.frameworks.pytorch.modules import Layers
 from kernelscope.tracer.inside.frameworks.pytorch.operators import Operators
+from kernelscope.tracer.inside.frameworks.pytorch.padding import Padding
 from kernelscope.tracer.inside.frameworks.pytorch.samples import SOURCE, Samples
 from kernelscope.tracer.inside.frameworks.script import Base, Seen
 from kernelscope.tracer.inside.plan import WHOLE
@@ -41,6 +42,7 @@ class Adapter(Base):
         self.library = Library(torch)
         self.roots = Seen()  # the outermost modules that were called
         self.samples = Samples(torch)
+        self.padding = Padding(torch)
         self._optimizes = False  # whether an optimizer was made
         self._tells = True  # whether PyTorch tells of optimizers' steps
         self._watched: Set[type] = set()  # kinds of optimizers whose steps are wrapped, where it does not
@@ -148,6 +150,7 @@ class Adapter(Base):
         trains = self.recording.trains and self.recording.spec["mode"] != "infer"
         if model.training or not trains:  # else it is evaluated
             self.samples.called(model, given, output)
+            self.padding.called(model, given)
         if not trains:
             self.samples.stepped()
         self.recording.stepped(self, id(model), training=False)
@@ -332,4 +335,5 @@ class Adapter(Base):
         """Return the device and the model's layers."""
         network = None if self._layers is None else self._layers.described()
         device = "cuda" if self.on_gpu() else "cpu"
-        return {"batch": self.samples.step, "batch_source": SOURCE, "device": device, "network": network}
+        samples = {"batch": self.samples.step, "batch_source": SOURCE, "padding": self.padding.told()}
+        return {**samples, "device": device, "network": network}

@@ -1,0 +1,47 @@
+"""Padding: a model computes positions of texts that hold nothing."""
+
+from __future__ import annotations
+
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+
+TOPIC = "padding"
+_MUCH, _LEAST = 0.2, 0.01  # of the positions: advice is given; they are named
+
+
+def of_texts(subject: Subject) -> list[Advice]:
+    """Many of the positions that a model is called with are padding, as the recorder counted in the first calls."""
+    counted = subject.facts.get("padding")
+    if not counted or counted["padded"] < _MUCH * counted["positions"]:
+        return []
+    computing = subject.kernels()
+    ns = words.time_of(computing)
+    padded, beyond = (counted[name] / counted["positions"] for name in ("padded", "beyond_longest"))
+    shorter = beyond > padded / 2
+    return [
+        Advice(
+            TOPIC,
+            f"{padded:.0%} of the positions that the model is called with are padding",
+            ns * (beyond if shorter else padded),
+            "of what computes, the share of these positions; attention saves more, what does not depend on the length nothing",
+            [
+                f"In the first calls, {beyond:.0%} of all positions are beyond the longest text of their call"
+                f"{_shorter(padded - beyond)}. What computes takes {words.share(subject, ns)} {subject.per}."
+            ],
+            'pad each batch to its own longest text, not to a fixed length (padding="longest" in transformers\' tokenizers, '
+            "pad_sequence in a collate function)"
+            if shorter
+            else "put texts of similar length into one batch (sorted by length; group_by_length=True in transformers' Trainer), "
+            "or pack several into one row",
+            "https://huggingface.co/docs/transformers/pad_truncation",
+            words.ids(computing),
+        )
+    ]
+
+
+def _shorter(share: float) -> str:
+    return f", and {share:.0%} beyond the end of a shorter one" if share >= _LEAST else ""
+
+
+RULES: tuple[Rule, ...] = (of_texts,)

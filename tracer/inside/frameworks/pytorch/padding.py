@@ -1,0 +1,70 @@
+"""How much of what a model is called with is padding: texts of many lengths are filled up with one number to a common one."""
+
+import weakref
+from typing import Any, Callable, Dict, Iterable, List, Optional
+
+_CALLS = 20  # that are looked at, the first ones
+_LARGEST = 1 << 16  # positions of a call that are looked at
+_SHORTEST = 16  # positions of a text
+_DISTINCT = 3  # numbers: of fewer it is a mask
+
+
+class Padding(object):
+    """Positions of the first calls: all, those that are padding, and those beyond the longest text of their call.
+
+    Looked at are whole numbers of two axes, texts and positions, that models with embeddings are called with. The number that
+    is repeated most at their ends is padding there; or that at their beginnings.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._left = _CALLS
+        self._model: Optional[Callable[[], Any]] = None  # a weak reference to the last one that was called
+        self._looks_up = False  # whether it has embeddings
+        self._positions = self._padded = self._beyond = 0
+
+    def told(self) -> Optional[Dict[str, int]]:
+        """Return what was counted: positions, padded, beyond_longest; None where no call was looked at."""
+        if not self._positions:
+            return None
+        return {"positions": self._positions, "padded": self._padded, "beyond_longest": self._beyond}
+
+    def called(self, model: Any, given: Iterable[Any]) -> None:
+        """Count what a model was called with, for as long as that is done."""
+        if not self._left:
+            return
+        self._left -= 1
+        if self._model is None or self._model() is not model:
+            self._model = weakref.ref(model)
+            self._looks_up = any(isinstance(one, self._torch.nn.Embedding) for one in model.modules())
+        if self._looks_up:
+            try:
+                self._count(one.tolist() for one in given if self._are_texts(one))
+            except Exception:  # of a tensor that holds no values, say: nothing of the program's is to fail by this
+                self._left = 0
+
+    def _are_texts(self, one: Any) -> bool:
+        torch = self._torch
+        if not isinstance(one, torch.Tensor) or one.dtype not in (torch.int64, torch.int32) or one.dim() != 2:
+            return False
+        capturing = one.is_cuda and torch.cuda.is_current_stream_capturing()
+        return _SHORTEST <= one.shape[1] and one.numel() <= _LARGEST and not capturing
+
+    def _count(self, tensors: Iterable[List[List[int]]]) -> None:
+        texts = next((one for one in tensors if len(set().union(*one)) > _DISTINCT), None)
+        if texts is None:
+            return
+        runs = max((_runs([text[::-1] for text in texts]), _runs(texts)), key=sum)
+        self._positions += sum(map(len, texts))
+        self._padded += sum(runs)
+        self._beyond += len(texts) * min(runs)
+
+
+def _runs(texts: List[List[int]]) -> List[int]:
+    """Return how often each text repeats at its beginning what fills most up there; 0 where it begins with something else."""
+    runs = [next((place for place, number in enumerate(text) if number != text[0]), len(text)) for text in texts]
+    filled: Dict[int, int] = {}
+    for text, run in zip(texts, runs):
+        filled[text[0]] = filled.get(text[0], 0) + run
+    padding = max(filled, key=lambda number: filled[number])
+    return [run if text[0] == padding else 0 for text, run in zip(texts, runs)]
