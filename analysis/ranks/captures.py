@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.ranks import engines, execution_traces
+from kernelscope.analysis.ranks.distinct import Distinct
 from kernelscope.analysis.ranks.recording import RankRecording
 from kernelscope.analysis.ranks.summaries import load, summarise
 
@@ -43,22 +44,13 @@ def _natural(path: Path) -> list[Any]:
 
 def _ordered(files: Sequence[Mapping[str, Any]]) -> tuple[list[RankRecording], list[str]]:
     """Return the recordings by rank, each rank once, and what was left out (see `recordings`)."""
-    notes = [f"left out: {one['reason']}" for one in files if one["reason"]]
-    kept: dict[int, RankRecording] = {}
-    digests: dict[str, str] = {}
+    distinct: Distinct[RankRecording] = Distinct()
+    distinct.notes += [f"left out: {one['reason']}" for one in files if one["reason"]]
     for one in files:
-        name = Path(one["path"]).name
-        if one["digest"] in digests:
-            notes.append(f"{name} is left out: the same file as {digests[one['digest']]}")
-            continue
-        digests[one["digest"]] = name
-        for recording in map(load, one["headers"]):
-            rank = recording.rank if recording.rank is not None else len(kept)
-            if rank in kept:
-                notes.append(f"{name} is left out: rank {rank} is {Path(kept[rank].path).name} already")
-                continue
-            kept[rank] = recording
-    found = [recording for _, recording in sorted(kept.items())]
+        if distinct.is_new(Path(one["path"]).name, one["digest"]):
+            for recording in map(load, one["headers"]):
+                distinct.add(recording.rank if recording.rank is not None else len(distinct.of_rank), recording)
+    found, notes = [recording for _, recording in sorted(distinct.of_rank.items())], distinct.notes
     if len(found) < 2:
         more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
         why = f"; {notes[0]}{more}" if notes else "; name more"

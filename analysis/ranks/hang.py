@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.ranks.distinct import Distinct
 from kernelscope.analysis.ranks.flight_recorder import Dump, Group, Outstanding, read
 
 SCHEMA = "kernelscope/hang/1"
@@ -38,27 +39,18 @@ def hang(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def _read(paths: Sequence[Path]) -> tuple[dict[int, Dump], list[str]]:
-    dumps: dict[int, Dump] = {}
-    digests: dict[bytes, str] = {}
-    notes = []
+    distinct: Distinct[Dump] = Distinct()
     for path in sorted(paths):
         try:
             one = read(path)
         except EvidenceError as error:
-            notes.append(f"left out: {error}")
+            distinct.notes.append(f"left out: {error}")
             continue
-        digest = hashlib.sha256(path.read_bytes()).digest()
-        if digest in digests:
-            notes.append(f"{path.name} is left out: the same file as {digests[digest]}")
-            continue
-        digests[digest] = path.name
-        if one.rank in dumps:
-            notes.append(f"{path.name} is left out: rank {one.rank} is {Path(dumps[one.rank].path).name} already")
-            continue
-        dumps[one.rank] = one
-    if not dumps:
-        raise EvidenceError(notes[0].removeprefix("left out: ") if notes else "no dump is named")
-    return dumps, notes
+        if distinct.is_new(path.name, hashlib.sha256(path.read_bytes()).hexdigest()):
+            distinct.add(one.rank, one)
+    if not distinct.of_rank:
+        raise EvidenceError(distinct.notes[0].removeprefix("left out: ") if distinct.notes else "no dump is named")
+    return distinct.of_rank, distinct.notes
 
 
 def _wait(one: Dump, dumps: dict[int, Dump]) -> dict[str, Any] | None:
