@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -238,17 +238,34 @@ def _long_steps(passes: Sequence[PassData]) -> dict[str, int] | None:
 
     The median, which is the step, has nothing of them: a program that does something else now and then is mostly in that.
     """
-    lasted = [(one.measured["end_ns"] - one.measured["start_ns"]).to_numpy(np.int64) for one in passes]
-    durations = np.concatenate([np.zeros(0, dtype=np.int64), *lasted])
-    long = durations[durations > _LONG_STEP * np.quantile(durations, 0.75)] if len(durations) else durations
-    if long.sum() < _MUCH * durations.sum() or not len(long):
+    durations = np.concatenate([np.zeros(0, dtype=np.int64), *(_lengths(one.measured) for one in passes)])
+    long = durations[_is_long(durations)]
+    if not len(long):
         return None
     return {"count": len(long), "of": len(durations), "ns": int(long.sum()), "of_ns": int(durations.sum())}
+
+
+def _is_long(durations: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return which steps are much longer than the others; none where they take no good part of all."""
+    long = durations > _LONG_STEP * np.quantile(durations, 0.75) if len(durations) else np.zeros(0, dtype=bool)
+    return np.asarray(long & (durations[long].sum() >= _MUCH * durations.sum()))
+
+
+def _typical(trace: Trace) -> Trace:
+    """Return a run's trace without steps that are much longer than the others: the clean step, a median, has nothing of them."""
+    measured = ~trace.steps["warmup"].to_numpy(bool)
+    long = _is_long(_lengths(trace.steps[measured]))
+    if not long.any():
+        return trace
+    aside = trace.steps["warmup"].to_numpy(bool, copy=True)
+    aside[np.flatnonzero(measured)[long]] = True
+    return replace(trace, steps=trace.steps.assign(warmup=aside))
 
 
 def of_run(run: Run, path: str) -> Subject:
     """Return a run as rules look at it."""
     trace, untraced = _recorded(run)
+    trace = _typical(trace)
     facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise", "left_out_steps")}
     passes = run.passes("clean")
     if passes and passes[0].report.get("settings"):

@@ -30,3 +30,16 @@ def test_a_step_that_takes_much_of_all_steps_time_is_told(tmp_path, times, told)
     sentence = f"1 of {len(measured)} steps took "
     assert (sentence in answer(result)) == told
     assert ("which is not in this; `profile --mode whole` shows what it does." in answer(result)) == told
+
+
+def test_a_step_that_is_long_while_kernels_are_recorded_is_no_part_of_the_typical_one(tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(RUN, folder)
+    before = {part["what"]: part["ns"] for part in advise(RUN)["parts"]}
+    (file,) = folder.glob("kernels/1/steps.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows[-1]["end_ns"] += 200 * (rows[-1]["end_ns"] - rows[-1]["start_ns"])  # somebody waits at its end
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    after = {part["what"]: part["ns"] for part in advise(folder)["parts"]}
+    assert after.keys() == before.keys()
+    assert all(after[what] == pytest.approx(ns, rel=0.05, abs=0.01 * sum(before.values())) for what, ns in before.items())
