@@ -21,7 +21,7 @@ from kernelscope.analysis.secrets.redaction import redact
 from kernelscope.tracer.inside import secret_values
 from tests.places import ROOT
 
-from .test_secrets import ALL, HEX, drawn
+from .test_secrets import ALL, HEX, TOKENS, drawn
 
 CORPUS = ROOT.parent / "shared/corpus"
 
