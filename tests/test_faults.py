@@ -82,10 +82,10 @@ def test_a_child_that_does_not_answer_in_time(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder on a file system of 200 kB."""
+    """A folder on a file system of 100 kB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)], capture_output=True, check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(folder)], capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.decode().strip()}")
     yield folder
