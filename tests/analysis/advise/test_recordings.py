@@ -1,5 +1,6 @@
 """Advice on recordings that others made, whose remedy is known: what B of a pair does and A does not."""
 
+import functools
 import gzip
 import json
 import sqlite3
@@ -9,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from kernelscope.analysis import EvidenceError
-from kernelscope.analysis.advise import advise
+from kernelscope.analysis import advise as advising
 from kernelscope.reports import advice
 from tests.places import ROOT, corpus
 
+advise = functools.cache(advising.advise)  # several tests look at one recording
 LARGE = 1_000_000  # bytes: larger captures of a format are read as these are
 PAIRS = ROOT.parent / "shared" / "corpus" / "pairs"
 

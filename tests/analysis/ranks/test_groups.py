@@ -55,7 +55,7 @@ def crossed(rank, number):
 
 @pytest.mark.parametrize("group_of", [pytest.param(halves, marks=pytest.mark.long), crossed])
 def test_ranks_wait_for_those_of_their_group(captures, tmp_path, group_of):
-    result = job(written(tmp_path, captures, group_of), workers=2)
+    result = job(written(tmp_path, captures, group_of), workers=1)
     tables = [sorted((one["ts"], one["ts"] + one["dur"]) for one in capture["traceEvents"] if talks(one)) for capture in captures]
     offsets = [row["offset_ns"] / 1000 for row in result["ranks"]]
     waits = [0.0] * 8
@@ -87,7 +87,7 @@ def test_a_group_whose_transfers_take_longer_is_named(captures, tmp_path, slow):
         for event in filter(talks, made[rank]["traceEvents"]):
             event["ts"] -= 1500
             event["dur"] += 1500
-    result = job(written(tmp_path, made, pairs), workers=2)
+    result = job(written(tmp_path, made, pairs), workers=1)
     rows = {row["group"]: row for row in result["groups"]}
     assert set(rows) == {"0, 1", "2, 3", "4, 5", "6, 7"}
     assert [rows["4, 5"]["ranks"], rows["4, 5"]["operations"], rows["4, 5"]["count"]] == [[4, 5], ["all-reduce"], 84]
@@ -104,8 +104,8 @@ def test_a_group_whose_transfers_take_longer_is_named(captures, tmp_path, slow):
 
 @pytest.mark.long
 def test_clocks_of_groups_come_together_by_the_ranks_they_share(captures, tmp_path):
-    plain = job(written(tmp_path, captures, crossed), workers=2)
-    shifted = job(written(tmp_path, captures, crossed, SHIFTS_US), workers=2)
+    plain = job(written(tmp_path, captures, crossed), workers=1)
+    shifted = job(written(tmp_path, captures, crossed, SHIFTS_US), workers=1)
     moved = [b["offset_ns"] - a["offset_ns"] for a, b in zip(plain["ranks"], shifted["ranks"], strict=True)]
     mean = sum(SHIFTS_US) / 8
     for got, shift in zip(moved, SHIFTS_US, strict=True):

@@ -95,7 +95,7 @@ def shifted(path, folder, ms):
 
 def test_a_clock_that_is_wrong_is_corrected(megatron, tmp_path):
     paths = files("megatron_tp8")
-    result = job([*paths[:3], shifted(paths[3], tmp_path, 250), *paths[4:]], workers=2)
+    result = job([*paths[:3], shifted(paths[3], tmp_path, 250), *paths[4:]], workers=1)
     moved = [after["offset_ns"] - before["offset_ns"] for before, after in zip(megatron["ranks"], result["ranks"], strict=True)]
     assert moved[3] - moved[0] == pytest.approx(250e6, abs=2000)
     assert result["clocks"]["apart_ns"] == pytest.approx(250e6, rel=0.01)
@@ -112,7 +112,7 @@ def test_order_and_workers_make_no_difference(megatron):
 
 def test_another_job():
     """HolisticTraceAnalysis names rank 7 a straggler of this job; it comes last in five of eight collectives."""
-    result = job(files("param_dlrm8/kineto"), workers=2)
+    result = job(files("param_dlrm8/kineto"), workers=1)
     assert (result["matched"], result["clocks"]["impossible"]) == (8, 0)
     assert sum(row["count"] for row in result["blame"] if row["rank"] == 7) == 5
     assert result["blame"][0]["rank"] == 7

@@ -16,7 +16,7 @@ MS = 1_000_000
 
 @pytest.fixture(scope="module")
 def megatron():
-    return job(sorted(corpus("ranks/megatron_tp8").glob("*.json.gz")), workers=2, timeline=True)
+    return job(sorted(corpus("ranks/megatron_tp8").glob("*.json.gz")), workers=1, timeline=True)
 
 
 def summed(lane):
@@ -77,6 +77,6 @@ def test_of_many_ranks_the_late_and_the_waiting_are_shown(tmp_path):
         document["distributedInfo"] |= {"rank": rank, "world_size": SHOWN + 4}
         paths.append(tmp_path / f"{rank}.json")
         paths[-1].write_text(json.dumps(document))
-    lanes = job(paths, workers=2, timeline=True)["timeline"]["lanes"]
+    lanes = job(paths, workers=1, timeline=True)["timeline"]["lanes"]
     assert len(lanes) == SHOWN
     assert 5 in [lane["rank"] for lane in lanes]

@@ -19,7 +19,9 @@ def run(*arguments, timeout):
     assert "0 different failures" in done.stdout
 
 
+@pytest.mark.long
 def test_some_damaged_captures(tmp_path):
+    """CI runs `make fuzz` for two minutes."""
     run("--cases", "150", "--small", "--seed", "1", "--seconds", "300", timeout=400)
 
 
