@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernelscope.cli.output import size
+from kernelscope.analysis.accounting.amounts import size
 from kernelscope.tracer.outside import agent
 
 

@@ -8,8 +8,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from kernelscope.analysis.accounting.amounts import size
 from kernelscope.cli import noise
-from kernelscope.cli.output import size, write_rows
+from kernelscope.cli.output import write_rows
 from kernelscope.nsys_wrappers import find
 from kernelscope.tracer.outside import collectors, conditions, counters, environments, gpu, interpreters, process_noise, recipes
 
@@ -119,7 +120,8 @@ def _gpus() -> Iterator[Row]:
     if not found.devices:
         yield _row("GPUs", "NVIDIA GPU", False, None, found.reason)
     for device in found.devices:
-        facts = (device.name, size(device.memory_bytes), device.compute_capability, device.driver)
+        memory = size(device.memory_bytes) if device.memory_bytes else None
+        facts = (device.name, memory, device.compute_capability, device.driver)
         labels = ("", " of memory", "compute capability ", "driver ")
         told = [
             fact + label if label.startswith(" ") else label + fact for fact, label in zip(facts, labels, strict=True) if fact

@@ -14,7 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from kernelscope.cli.output import size, write_rows
+from kernelscope.analysis.accounting.amounts import size
+from kernelscope.cli.output import write_rows
 from kernelscope.tracer.outside import environments, recipes
 from kernelscope.tracer.outside.building import BuildProgress
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError

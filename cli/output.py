@@ -52,16 +52,6 @@ def figure_options(parser: argparse.ArgumentParser) -> None:
     add("--style", choices=("paper", "slides"), default="paper", help=meaning)
 
 
-def size(count: int | None) -> str | None:
-    """Return a number of bytes as people read it: 1.6 GB."""
-    if count is None:
-        return None
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"
-
-
 def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = None, rows: int | None = None) -> None:
     """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS.
 

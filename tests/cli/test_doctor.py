@@ -52,7 +52,7 @@ def test_gpus_are_described(monkeypatch, capsys):
     monkeypatch.setattr(gpu, "find", lambda: gpu.Gpus((device,), None))
     main.main(["doctor", "--format", "json"])
     (row,) = [row for row in json.loads(capsys.readouterr().out)["rows"] if row["section"] == "GPUs"]
-    assert row["value"] == "NVIDIA H200, 150.0 GB of memory, compute capability 9.0"
+    assert row["value"] == "NVIDIA H200, 150 GB of memory, compute capability 9.0"
 
 
 def test_energy_counters(tmp_path):
