@@ -15,6 +15,7 @@ from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.launch import launch
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
+from kernelscope.tracer.inside.launching.standard_input import StandardInput
 from kernelscope.tracer.inside.profiling.recording import MARKING
 from kernelscope.tracer.outside import conditions, process_noise
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
@@ -59,11 +60,13 @@ def profile(
     asked: our own command line. once: do not run it again.
     """
     tries = not (once or options.rerun or options.window)
-    began = time.monotonic()
+    began, given = time.monotonic(), StandardInput()
     outcome = _recorded(command, options, folder, label, asked)
     lasted = time.monotonic() - began
     while tries and not outcome.status and (again := _another_try(outcome, options, lasted)):  # what fails is not made to again
-        print(f"kernelscope: {again} (--once forbids that)", file=sys.stderr)
+        given.begin_again()
+        lost = "; what it read from the pipe at its standard input is gone" if given.read_up else ""
+        print(f"kernelscope: {again}{lost} (--once forbids that)", file=sys.stderr)
         outcome = _better(outcome, command, options, folder, label, asked)
     return outcome
 

@@ -116,6 +116,10 @@ def _read_rows(text: str, header: re.Match[str], function: Function) -> int:
         end = len(text) if end < 0 else end
         row = text[position:end].rstrip("\r")
         number = _LINE.match(row)
+        if number is None and row.strip() and _LINE.match(text, end + 1):  # a damaged line: the table goes on
+            function.unreadable += 1
+            position = end + 1
+            continue
         if number is None:
             break
         position = end + 1

@@ -37,7 +37,7 @@ def read(path: Path) -> Trace:
         name: count
         for name, count in (
             ("unreadable_lines", sum(function.unreadable for function in functions)),
-            ("functions_with_another_total", len(printed)),
+            ("functions whose lines do not add up to their total", len(printed)),
         )
         if count
     }

@@ -125,7 +125,7 @@ class _PrintedReader(printed_tables.TableRemarks):
             self.note(f"{self.table.section}, line {self.table.line}: a table that is not read")
             return {}
         self.known = True
-        self.count("lines of tables that cannot be read", len(self.table.unreadable))
+        self.count("lines of tables that cannot be read", len(self.table.unreadable) + self.table.damaged)
         for line in self.table.unreadable[:_NAMED]:
             self.note(f"line {line}: no row of its table; what it says is not counted")
         if read == self.summed and self.table.device is None and any(self.repeats(other) for other in tables):

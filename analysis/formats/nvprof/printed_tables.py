@@ -56,7 +56,7 @@ class PrintedTable:
     """One table. rows: cells as text, columns by title (a Name column without a title has one here); units: from the units row.
 
     section: that of the banner before, "Profiling result" where there was none; process, device: from the banners, None where
-    unknown; line: that of the header, counted from 1; unreadable: numbers of its lines that are no rows.
+    unknown; line: that of the header, counted from 1; unreadable: numbers of its lines that are no rows; damaged: how many more.
     """
 
     section: str
@@ -66,6 +66,7 @@ class PrintedTable:
     rows: pd.DataFrame
     units: dict[str, str]
     unreadable: tuple[int, ...]
+    damaged: int
 
 
 @dataclass
@@ -194,7 +195,9 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> 
         if left[text]:
             left[text] -= 1
             unreadable.append(number + 1)
-    return PrintedTable(place.section, place.process, place.device, blocks[0].header + 1, table, units, tuple(unreadable))
+    damaged = sum(left.values())  # rows with other first cells than rows have, of which the last cell alone is known
+    header = blocks[0].header + 1
+    return PrintedTable(place.section, place.process, place.device, header, table, units, tuple(unreadable), damaged)
 
 
 def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from kernelscope.tracer.inside.launching import command as process
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import SIGNALLED, SPEC_FILE, Outcome, Result
+from kernelscope.tracer.inside.launching.standard_input import StandardInput
 from kernelscope.tracer.inside.launching.watching import Watcher
 from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import ranks
@@ -37,8 +38,9 @@ def launch(
     run = RunRecord(folder, _record(command, options, about), scrubber)
     spec, status = os.path.join(folder, SPEC_FILE), 0
     watcher = Watcher(folder)
-    plans = options.plans()
+    plans, given = options.plans(), StandardInput()
     for number, plan in enumerate(plans, 1):
+        given.begin_again()
         if len(plans) > 1:
             sys.stderr.write("kernelscope: run %d of %d: %s\n" % (number, len(plans), ", ".join(one["pass"] for one in plan)))
             sys.stderr.flush()

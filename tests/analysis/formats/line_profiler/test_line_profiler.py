@@ -209,7 +209,7 @@ def test_a_report_without_its_source(tmp_path):
 def test_functions_that_never_ran_and_tables_cut_short(tmp_path):
     report = "Timer unit: 1e-06 s\n" + block("a.py", "f", 7)
     cut = line_profiler.read(saved(tmp_path, report[: report.index("     9 ")]))
-    assert cut.diagnostics == {"functions_with_another_total": 1}
+    assert cut.diagnostics == {"functions whose lines do not add up to their total": 1}
     never = re.sub(r"(?m)^ +[89] .*\n", "", report).replace("Total time: 0.000024", "Total time: 0")
     trace = line_profiler.read(saved(tmp_path, never))
     assert trace.lines.empty
@@ -222,6 +222,13 @@ def test_rows_that_make_no_sense_are_counted(tmp_path):
     trace = line_profiler.read(saved(tmp_path, report))
     assert trace.diagnostics["unreadable_lines"] == 1
     assert len(trace.lines) == 1
+
+
+def test_a_damaged_line_does_not_end_its_table(tmp_path):
+    report = "Timer unit: 1e-06 s\n" + block("a.py", "f", 7)
+    damaged = line_profiler.read(saved(tmp_path, re.sub(r"(?m)^ +8 ", "    ?? ", report)))
+    assert damaged.lines["line"].tolist() == [9]
+    assert damaged.diagnostics == {"unreadable_lines": 1, "functions whose lines do not add up to their total": 1}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nvprof import printed as nvprof_table
+from kernelscope.analysis.recordings import captures
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -369,6 +370,19 @@ def test_unified_memory_in_a_trace(tmp_path):
         (520_580_000, 10_048, "unified memory", "host to device", 65536, "cuda:0")
     ]
     assert trace.diagnostics == {"rows of unified memory that are no transfers": 2}
+
+
+@pytest.mark.parametrize("damaged", ["??       1.0000us", "??ms     ??ms    "])
+def test_rows_with_a_damaged_start_are_counted(tmp_path, damaged):
+    text = f"""\
+==3== Profiling result:
+   Start  Duration            Grid Size      Block Size     Regs*    SSMem*    DSMem*           Device   Context    Stream  Name
+1.00000s  1.0000us              (1 1 1)         (1 1 1)         8        0B        0B     Tesla T4 (0)         1         7  a [2]
+{damaged}              (1 1 1)         (1 1 1)         8        0B        0B     Tesla T4 (0)         1         7  a [3]
+"""
+    trace = read_text(tmp_path, text)
+    assert trace.kernels["name"].tolist() == ["a"]
+    assert captures.lost(trace) == {"lines of tables that cannot be read": 1}
 
 
 def test_output_of_the_program_inside_of_a_table(tmp_path):
