@@ -25,7 +25,7 @@ from kernelscope.analysis.accounting.device_account import (
     is_host_timed,
     is_timed_by_device,
 )
-from kernelscope.analysis.accounting.statistics import mean_step_ns
+from kernelscope.analysis.accounting.statistics import mean_step_ns, window_means
 from kernelscope.analysis.advise import host_account
 from kernelscope.analysis.advise.compiled import is_compiled
 from kernelscope.analysis.attribution import calls as api
@@ -36,7 +36,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.device.side import hardware_of
 from kernelscope.analysis.explain.instrumentation import device_factors
 from kernelscope.analysis.explain.sides import events_of
-from kernelscope.analysis.recordings import archives, core_use, kinds, reading
+from kernelscope.analysis.recordings import archives, core_use, device_ends, kinds, reading
 from kernelscope.analysis.recordings.kinds import Kind
 from kernelscope.analysis.recordings.run import PassData, Run
 from kernelscope.analysis.trace import Trace, intervals
@@ -45,6 +45,8 @@ _FEW, _UNEVEN = 4, 1.5  # steps of which no range is told; a tenth of the steps 
 STEPS, WHOLE = "a step", "in all"
 _LONG_STEP = 5.0  # times three quarters of the steps: one is unlike the others
 _MUCH = 0.2  # of all steps' time: such steps are told
+# Frameworks that return from a step on the host's processors before it is computed
+_ASYNCHRONOUS = ("jax", "mxnet")
 _PLACES = {"npu": "on an NPU", "rocm": "on an AMD GPU"}  # how the names of devices begin, for which remedies have words
 
 
@@ -265,9 +267,10 @@ def _typical(trace: Trace) -> Trace:
 def of_run(run: Run, path: str) -> Subject:
     """Return a run as rules look at it."""
     trace, untraced = _recorded(run)
-    trace = _typical(trace)
-    facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise", "left_out_steps")}
     passes = run.passes("clean")
+    queued = _is_queued(run, trace, passes)
+    trace = trace if queued or critical_device(trace) is not None else _typical(trace)
+    facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise", "left_out_steps")}
     if passes and passes[0].report.get("settings"):
         facts["settings"] = passes[0].report["settings"]
     facts["untraced"] = untraced
@@ -275,7 +278,7 @@ def of_run(run: Run, path: str) -> Subject:
     facts["padding"] = passes[-1].report.get("padding") if passes else None
     facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
-    facts["long_steps"] = _long_steps(passes)
+    facts["long_steps"] = None if queued else _long_steps(passes)
     if critical_device(trace) is not None:
         return _named(_without_recording(of_trace(trace, path), run, facts), run)
     if run.whole and not trace.has_timeline():
@@ -287,7 +290,7 @@ def of_run(run: Run, path: str) -> Subject:
     subject = Subject(
         path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", len(steps), facts,
         None if used is None or pd.isna(used) else float(used), foreign_cores=core_use.foreign_of_run(run),
-        lengths=_lengths(steps),
+        lengths=_lengths(steps, queued),
     )  # fmt: skip
     return _named(subject, run)
 
@@ -326,12 +329,23 @@ def _without_recording(subject: Subject, run: Run, facts: dict[str, Any]) -> Sub
     before, after = (int(table.loc[table["part"] == IDLE, "time_ns"].sum()) for table in (rows, subject.rows))
     subject.waited_ns = round(subject.waited_ns * after / max(before, 1))
     subject.step_ns = clean_ns
-    subject.lengths = _lengths(run.clean_steps())
+    subject.lengths = _lengths(run.clean_steps(), _is_queued(run, subject.trace, run.passes("clean")))
     return subject
 
 
-def _lengths(steps: pd.DataFrame) -> npt.NDArray[np.int64]:
-    return (steps["end_ns"] - steps["start_ns"]).to_numpy(np.int64)
+def _is_queued(run: Run, trace: Trace, passes: Sequence[PassData]) -> bool:
+    """Return whether clean steps end before their work is done, so that one of a window waits for all, and none has its own time.
+
+    So it is where a framework returns before it has computed, and on a device whose own ends of steps were not recorded.
+    """
+    if critical_device(trace) is not None:
+        return not any(one.report.get(device_ends.KEY) for one in passes)
+    return any(name in run.framework.split("-") for name in _ASYNCHRONOUS)
+
+
+def _lengths(steps: pd.DataFrame, queued: bool = False) -> npt.NDArray[np.int64]:
+    """Return how long steps took, ns; of queued ones the means of their windows."""
+    return np.asarray(window_means(steps) if queued else steps["end_ns"] - steps["start_ns"]).astype(np.int64)
 
 
 def _recorded(run: Run) -> tuple[Trace, str | None]:

@@ -32,6 +32,7 @@ KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
 WHOLE = "whole"  # the mode of a program that was recorded as one step, as it has none
 NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
+_MUCH = 0.2  # of the clean steps: compiling that is told where nothing else is known
 UNSEARCHED = ", and what it wrote was not looked through for secrets; run it again, and do not share this folder"
 CACHE_VERSION = 27  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
@@ -181,8 +182,17 @@ class Run:
         clean, count = self.clean_step_ns, sum(len(data.measured) for data in self.passes("clean"))
         typical = f"{(clean or 0) / 1e6:,.2f} ms"
         takes = f"the program takes {typical}" if self.whole else f"a step takes {typical} (the median of {count})"
-        known = f"{takes}; where its time goes is not known: "
+        known = f"{takes}{self._compiling()}; where its time goes is not known: "
         return "" if clean is None else known
+
+    def _compiling(self) -> str:
+        """Return how long functions were compiled anew meanwhile, where that is long beside the clean steps."""
+        first = next(iter(self.passes("clean")), None)
+        noted = (first.report.get("compiled") or {}) if first else {}
+        ns, all_ns = noted.get("ns"), int((first.measured["end_ns"] - first.measured["start_ns"]).sum()) if first else 0
+        if not isinstance(ns, int) or ns < _MUCH * all_ns or not noted.get("functions"):
+            return ""
+        return f"; meanwhile functions were compiled anew, which took {ns / 1e9:,.2f} s"
 
     def trace(self) -> Trace:
         """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true.

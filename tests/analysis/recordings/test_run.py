@@ -150,3 +150,18 @@ def test_of_a_run_that_is_still_recorded_it_is_said_to_wait(folder):
     with locks.exclusive_folder(folder), pytest.raises(EvidenceError, match=said) as error:
         Run(folder).trace()
     assert "run it again" not in str(error.value)
+
+
+def test_where_nothing_else_is_known_compiling_is_told(tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(ROOT / "tests/data/gpu/h200/lenet-pytorch-framework", folder)
+    record = json.loads((folder / "run.json").read_text())
+    record["passes"].pop("kernels")
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(EvidenceError, match=r"a step takes [\d.]+ ms \(the median of \d+\); where its time goes is not known"):
+        Run(folder).trace()
+    report = folder / "clean" / "1" / "child.json"
+    noted = {"count": 7, "ns": 10_290_000_000, "functions": [{"name": "step", "count": 7, "why": "a shape changes"}]}
+    report.write_text(json.dumps({**json.loads(report.read_text()), "compiled": noted}))
+    with pytest.raises(EvidenceError, match=r"; meanwhile functions were compiled anew, which took 10.29 s; where its time"):
+        Run(folder).trace()
