@@ -24,7 +24,7 @@ from kernelscope.analysis.accounting.device_account import (
 )
 from kernelscope.analysis.advise import host_account, words
 from kernelscope.analysis.advise.model import Advice
-from kernelscope.analysis.advise.rules import generation, memory, rules
+from kernelscope.analysis.advise.rules import generation, memory, padding, rules
 from kernelscope.analysis.advise.rules.host import untold_ns
 from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
@@ -43,12 +43,8 @@ _COST = 0.1  # of the clean step: recording that cost more is told
 _ENOUGH = 4  # steps: of fewer, none may be as warm ones are
 _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
-_OF_ALL = (
-    "mixed precision",
-    "tensor cores",
-    "threads",
-    generation.TOPIC,
-)  # make whatever computes faster: what else can be done stands beside
+# Make whatever computes faster: what else can be done stands beside
+_OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, padding.TOPIC)
 _DEVICES = 256  # of more no machine tells; each is accounted for by itself
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")

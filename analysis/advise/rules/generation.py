@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -17,6 +15,7 @@ TOPIC = "no cache of positions"
 _LOOKUP = "aten::embedding"  # its shapes: the table's [entries, width], then those of the numbers that are looked up
 _FEWEST = 6  # lengths, one after the other
 _IN_TURN = 0.8  # of the calls: each has one position more than the one before
+_IMPOSSIBLE = 1 << 62
 _REMEDY = (
     "keep the keys and values of earlier positions and give each call the new position alone (use_cache=True, which is the "
     "default, and past_key_values in transformers)"
@@ -65,8 +64,10 @@ def _of(text: str) -> tuple[int, int, int]:
     """Return the table's entries, texts and positions of one lookup's shapes, [[5000, 256], [2, 61], [], [], []]."""
     try:
         table, numbers, *_ = json_text.listed(text)
-        sizes: list[Any] = [int(size) for size in numbers]
-        return (int(table[0]), int(np.prod(sizes[:-1], dtype=np.int64)), sizes[-1]) if sizes and min(sizes) > 0 else (0, 0, 0)
+        entries, *sizes = int(table[0]), *(int(size) for size in numbers)
+        if not sizes or min(sizes) <= 0 or max(entries, *sizes) >= _IMPOSSIBLE:
+            return 0, 0, 0
+        return entries, int(np.prod(sizes[:-1], dtype=np.int64)), sizes[-1]
     except (ValueError, TypeError, IndexError, OverflowError):
         return 0, 0, 0
 

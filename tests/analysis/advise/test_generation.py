@@ -32,8 +32,10 @@ def test_each_call_sees_one_position_more():
 
 
 def test_what_else_can_be_done_stands_beside():
-    made = looked_up(*GROWS, rows=(KERNEL, (COMPUTE, None, None, "forward", 2.0)))
-    assert [one["topic"] for one in of_subject(made)["advice"]][:1] == ["no cache of positions"]
+    """Advice on all that computes hides no other on the same time."""
+    made = looked_up(*GROWS)
+    made.facts["padding"] = {"positions": 100, "padded": 60, "beyond_longest": 60}
+    assert [one["topic"] for one in of_subject(made)["advice"]] == ["no cache of positions", "padding"]
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,8 @@ def test_what_else_can_be_done_stands_beside():
         GROWS[:5],
         [(5000, 2, 1 + n) for n in range(10)],  # there is hardly anything to keep yet
         [("x", 2, 31 + n) for n in range(10)],
+        [(5000, 2, 10**30 + n) for n in range(10)],
+        [(10**30, 2, 31 + n) for n in range(10)],
         [],
     ],
 )
