@@ -21,7 +21,7 @@ from kernelscope.reports import (
 from kernelscope.reports.breakdown_grid import TALL as TALL
 from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.content import Result, Row
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import SENTENCE, printable
 
 TOP = 5
 FEW = 14  # lines of an explanation below a comparison's table
@@ -42,8 +42,8 @@ def explained(result: Mapping[str, Any]) -> RenderableType:
 
 
 def _comparison(result: Result, width: int) -> Iterator[RenderableType]:
-    yield Text(printable(content.headline(result)), style="bold")
-    yield Text(printable(content.work(result)), style="dim")
+    yield Text(printable(content.headline(result), SENTENCE), style="bold")
+    yield Text(printable(content.work(result), SENTENCE), style="dim")
     yield from _answers(result, width)
     yield from _explanations(result, width)
     yield terminal.heading("Summary, per step")
@@ -78,7 +78,7 @@ def _steps(result: Result, verdicts: Mapping[str, str], width: int) -> Iterator[
     rows = content.by_speed(result)
     names = [_short(row["framework"]) for row in rows]
     times = [units.duration(row["step_median_ns"]) for row in rows]
-    said = [printable(verdicts.get(row["framework"], "")) for row in rows]
+    said = [printable(verdicts.get(row["framework"], ""), SENTENCE) for row in rows]
     room = width - sum(max(map(cell_len, texts)) + 2 for texts in (names, times, said)) - 2
     if room < _LEAST_BAR or not verdicts:
         yield from (terminal.bullet(name, verdict) for name, verdict in verdicts.items())
@@ -107,7 +107,7 @@ def _explanations(result: Result, width: int) -> Iterator[RenderableType]:
 def _trust(result: Result, width: int) -> Iterator[RenderableType]:
     """Yield what the numbers rest on: fairness, differing settings, passes and coverage, the command."""
     yield terminal.heading("Fairness")
-    yield Text(printable(content.fairness_line(result)), style="bold red" if content.failures(result) else "")
+    yield Text(printable(content.fairness_line(result), SENTENCE), style="bold red" if content.failures(result) else "")
     yield from _settings(result, width)
     yield terminal.heading("What measuring cost, and what is covered")
     yield from _wide(result, "pass", passes(result), width)
@@ -116,7 +116,7 @@ def _trust(result: Result, width: int) -> Iterator[RenderableType]:
             yield terminal.bullet(f"{row['framework']}, {row['pass']}", row["reason"], "yellow")
     resolution = content.resolution(result)
     if resolution:
-        yield Text(printable(resolution), style="dim")
+        yield Text(printable(resolution, SENTENCE), style="dim")
     yield Text(printable(f"repeat with: {content.command(result)}", None), style="dim")
 
 

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import SENTENCE, printable
 
 
 @dataclass
@@ -36,7 +36,7 @@ def heading(title: str) -> RenderableType:
 def bullet(name: object, sentence: object, style: str = "bold") -> RenderableType:
     """Return a line `name: sentence`. style: of the name."""
     line = Text(printable(name), style=style)
-    return Padding(line.append(f": {printable(sentence)}", style="not bold default"), (0, 0, 0, 2))
+    return Padding(line.append(f": {printable(sentence, SENTENCE)}", style="not bold default"), (0, 0, 0, 2))
 
 
 def grid(**options: Any) -> Table:

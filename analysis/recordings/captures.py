@@ -23,7 +23,7 @@ from kernelscope.analysis.trace.merge import merged
 
 # What readers count of a file's content that is in no table
 _LOST = re.compile(
-    r"cannot be read|could not be read|unreadable|without (?:a )?(?:usable )?(?:time|name)$|are no numbers|are no rows"
+    r"cannot be read|could not be read|unreadable|without (?:a )?(?:usable )?(?:time|name|stream|correlation)$|are no numbers|are no rows"
     r"|damaged|dropped|might not have been collected|the file counts and does not hold|a usable time|with a time of zero"
     r"|a clock jumped|ending before|end before they start|begins and ends without|do not add up"
 )
@@ -125,11 +125,21 @@ def finish(trace: Trace) -> None:
     """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
     set_aside_impossible(trace)
     launches.relate(trace)
-    kernel_names = trace.kernels["name"]
-    if nameless := int((kernel_names.isna() | kernel_names.isin([""])).sum()):
-        trace.diagnostics["kernels without a name"] = nameless
+    _count_incomplete(trace)
     names.fill(trace.kernels)
     work.name_problems(trace)
     device_steps.relate(trace)
     markers.set_aside_first(trace)
     trace.check()
+
+
+def _count_incomplete(trace: Trace) -> None:
+    """Count kernels without a name, and those of CUDA without a stream or correlation where others have one."""
+    kernels = trace.kernels
+    if nameless := int((kernels["name"].isna() | kernels["name"].isin([""])).sum()):
+        trace.diagnostics["kernels without a name"] = nameless
+    on_cuda = kernels["device"].astype("string").str.startswith("cuda").fillna(False)
+    for column, what in (("thread", "stream"), ("correlation", "correlation")):
+        missing = kernels.loc[on_cuda.to_numpy(bool), column].isna()
+        if missing.any() and not missing.all():
+            trace.diagnostics[f"kernels without a usable {what}"] = int(missing.sum())

@@ -223,6 +223,17 @@ def test_kernels_without_a_name_are_counted_as_such(name, tmp_path):
     assert "not all of it could be used: kernels without a name (5)" in _run("breakdown", path, "--by", "kernel").stderr
 
 
+@pytest.mark.parametrize("what", ["stream", "correlation"])
+def test_kernels_whose_stream_or_correlation_is_no_number_are_counted_as_such(what, tmp_path):
+    events = [_event("gemm", "kernel", 10**15 + 100 * place, 50, "x", device=0, stream=7, correlation=place) for place in range(30)]
+    for event in events[:5]:
+        event["args"] = {**event["args"], what: "x"}
+    path = tmp_path / "unrelated.json"
+    path.write_text(json.dumps({**TRACE, "traceEvents": events}))
+    said = _run("breakdown", path, "--by", "kernel").stderr
+    assert f"not all of it could be used: kernels without a usable {what} (5)" in said
+
+
 def test_a_time_that_was_not_recorded_is_told_by_every_command(tmp_path):
     events = [_event("gemm", "kernel", 10**15 + 100 * place, 50, 7, device=0, stream=7) for place in range(30)]
     path = tmp_path / "unknown.json"
