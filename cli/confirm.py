@@ -18,7 +18,7 @@ from kernelscope.analysis.confirm.result import Together
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import pair
 from kernelscope.analysis.files import whole
-from kernelscope.analysis.recordings.kinds import RUN, Kind, kind_of
+from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import sharing
 from kernelscope.cli.output import write, write_result
@@ -44,6 +44,7 @@ EXAMPLES = """examples:
   kernelscope confirm train.py --epochs 3      record the script, then try what its advice says
   kernelscope confirm profiles/train-20261125  try the advice on what was recorded
   kernelscope confirm RUN -- python train.py   the same, with another command
+  kernelscope confirm out/demo                 of a comparison, what makes its slowest framework slower
 """
 
 
@@ -56,7 +57,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     trial_options(parser)
     add("--format", choices=FORMATS, default="table", help="(default: table)")
     add("--verdicts", action="store_true", help="show what trials on this machine said of findings so far, and try nothing")
-    add("path", nargs="?", metavar="PATH", help="a folder that `profile` or `run` wrote, or a script, which is recorded first")
+    add(
+        "path",
+        nargs="?",
+        metavar="PATH",
+        help="a folder that `profile`, `run` or `compare` wrote, or a script, which is recorded first",
+    )
     add("command", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script; of a folder -- COMMAND, if another")
     sharing.configure(parser)
 
@@ -97,10 +103,31 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.path is None:
         raise UsageError("PATH is missing: name a folder that `profile` or `run` wrote, or a script")
-    recorded = _recorded(arguments)
-    program = program_of(arguments, recorded, Path(arguments.output) if arguments.output else None, _named(arguments))
-    _write(confirmed(arguments, program, candidates.of_advice(advise(recorded))), arguments.format)
+    recorded, output = _recorded(arguments), Path(arguments.output) if arguments.output else None
+    if kind_of(recorded) is Kind.COMPARISON:
+        slower, findings = _of_comparison(recorded, arguments.only)
+        said = confirmed(arguments, program_of(arguments, slower, output, _named(arguments)), findings, kept.EXPLANATION)
+    else:
+        program = program_of(arguments, recorded, output, _named(arguments))
+        said = confirmed(arguments, program, candidates.of_advice(advise(recorded)))
+    _write(said, arguments.format)
     return 0
+
+
+def _of_comparison(folder: Path, names: Sequence[str]) -> tuple[Path, list[Finding]]:
+    """Return the run of the slowest framework on which something can be tried, and what makes it slower; say which it is.
+
+    names: of the changes that are asked for. Raises InputError where there is none.
+    """
+    for explained in read_object(folder / COMPARISON).get("explanations") or []:  # that of the slowest is the first
+        side, findings = candidates.of_explanation(explained)
+        slow, fast = (str(explained[one]["name"]) for one in (side, "a" if side == "b" else "b"))
+        if candidates.candidates(str(explained[side]["framework"]), findings, names, general=False):
+            others = f"others: kernelscope explain {folder} --a {fast} --b NAME --confirm"
+            print(f"kernelscope: trying on {slow} what makes it slower than {fast}; {others}", file=sys.stderr)
+            return folder / slow, findings
+    nothing = "nothing was found that makes one of its frameworks slower and that a change from outside answers"
+    raise InputError(f"{folder}: {nothing}; name one of its run folders to try the advice on that one")
 
 
 def confirmed(
@@ -235,7 +262,9 @@ def program_of(arguments: argparse.Namespace, recorded: Path, folder: Path | Non
     folder: for the trials, if not the recording's own. command: what is run, if not what was recorded.
     """
     if kind_of(recorded) is not Kind.RUN:
-        raise UsageError(f"{recorded}: only what `profile` or `run` recorded can run again; name a folder that they wrote")
+        raise UsageError(
+            f"{recorded}: only what `profile`, `run` or `compare` recorded can run again; name a folder that they wrote"
+        )
     record, count = read_object(recorded / RUN), arguments.rounds or ROUNDS
     folder = (folder or recorded / FOLDER).resolve()
     if "profiled" not in record:

@@ -23,9 +23,10 @@ from kernelscope.analysis.trace.merge import merged
 
 # What readers count of a file's content that is in no table
 _LOST = re.compile(
-    r"cannot be read|could not be read|unreadable|without (?:a )?(?:usable )?(?:time|name|stream|correlation)$|are no numbers|are no rows"
-    r"|damaged|dropped|might not have been collected|the file counts and does not hold|a usable time|with a time of zero"
-    r"|a clock jumped|ending before|end before they start|begins and ends without|do not add up"
+    r"cannot be read|could not be read|unreadable|without (?:a )?(?:usable )?(?:time|name|stream|correlation)$"
+    r"|are no numbers|are no rows|damaged|dropped|might not have been collected|the file counts and does not hold"
+    r"|a usable time|with a time of zero|a clock jumped|ending before|end before they start|begins and ends without"
+    r"|do not add up"
 )
 
 

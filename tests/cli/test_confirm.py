@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -197,7 +198,7 @@ def test_changes_of_a_workload_take_turns_window_by_window(recorded: Path, tmp_p
 
 def test_what_cannot_be_tried_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["confirm", str(tmp_path)]) == 2
-    assert "only what `profile` or `run` recorded can run again" in capsys.readouterr().err
+    assert "only what `profile`, `run` or `compare` recorded can run again" in capsys.readouterr().err
     assert main(["confirm", "--only", "magic", str(tmp_path)]) == 2
     assert "no such change; there are compiled-model" in capsys.readouterr().err
     assert main(["confirm", "--rounds", "2", str(tmp_path)]) == 2
@@ -210,9 +211,35 @@ def test_what_cannot_be_tried_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["confirm", str(tmp_path), "--budget", "4m", "python", "train.py"]) == 2
     assert "python: another command stands behind --" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path), "--", "python", "train.py"]) == 2
-    assert "only what `profile` or `run` recorded" in capsys.readouterr().err
+    assert "only what `profile`, `run` or `compare` recorded" in capsys.readouterr().err
     assert main(["confirm", str(tmp_path / "none.py")]) == 2
     assert "no such script" in capsys.readouterr().err
+
+
+def test_of_a_comparison_the_slowest_framework_is_tried_for_which_a_change_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explained(slow: str, cause: str, title: str) -> dict[str, Any]:
+        finding = {"cause": cause, "title": title, "explains_ns": 2_000_000, "confidence": "high"}
+        sides = {"a": {"name": "fast", "framework": "tensorflow"}, "b": {"name": slow, "framework": slow}}
+        return {**sides, "wall_delta_ns": 3_000_000, "findings": [finding]}
+
+    run = {"schema": "kernelscope/run/1", "profiled": ["python", "train.py"], "framework": "mxnet", "directory": "/gone"}
+    (tmp_path / "mxnet").mkdir()
+    (tmp_path / "mxnet" / "run.json").write_text(json.dumps(run))
+    recorded = {"schema": "kernelscope/compare/1", "frameworks": ["fast", "cntk", "mxnet"]}
+    several = [
+        explained("cntk", "slower library", "cntk computes pool1 with its own kernels"),
+        explained("mxnet", "eager against graph", "mxnet runs operators one by one"),
+    ]
+    (tmp_path / "compare.json").write_text(json.dumps({**recorded, "explanations": several}))
+    assert main(["confirm", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "trying on mxnet what makes it slower than fast; others: kernelscope explain" in said
+    assert f"{tmp_path / 'mxnet'}: it ran in /gone" in said
+    (tmp_path / "compare.json").write_text(json.dumps({**recorded, "explanations": several[:1]}))
+    assert main(["confirm", str(tmp_path)]) == 3
+    assert "name one of its run folders to try the advice on that one" in capsys.readouterr().err
 
 
 def test_a_command_with_secrets_has_to_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

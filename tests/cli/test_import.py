@@ -225,7 +225,9 @@ def test_kernels_without_a_name_are_counted_as_such(name, tmp_path):
 
 @pytest.mark.parametrize("what", ["stream", "correlation"])
 def test_kernels_whose_stream_or_correlation_is_no_number_are_counted_as_such(what, tmp_path):
-    events = [_event("gemm", "kernel", 10**15 + 100 * place, 50, "x", device=0, stream=7, correlation=place) for place in range(30)]
+    events = [
+        _event("gemm", "kernel", 10**15 + 100 * place, 50, "x", device=0, stream=7, correlation=place) for place in range(30)
+    ]
     for event in events[:5]:
         event["args"] = {**event["args"], what: "x"}
     path = tmp_path / "unrelated.json"
