@@ -309,7 +309,7 @@ def _affordable(
     seconds = one_s * (beside + count * len(tried))
     changes = f"{len(tried)} change{'s' if len(tried) > 1 else ''}"
     more = f", more than --budget ({budget:.0f} s): a verdict takes so many runs" if seconds > budget else ""
-    print(f"kernelscope: {changes} in {count} rounds: about {seconds:.0f} s in all{more}", file=sys.stderr)
+    print(f"kernelscope: {changes} in {count} rounds: up to about {seconds:.0f} s in all{more}", file=sys.stderr)
     return tried, found[most:], one_s
 
 

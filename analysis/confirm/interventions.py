@@ -153,6 +153,8 @@ INTERVENTIONS = (
                  ("jax:donated",)),
     Intervention("no-tracing", (CNTK,), _DEBUGGING, "leave set_computation_network_trace_level and set_checked_mode out",
                  ("cntk:untraced",)),
+    Intervention("plain-learner", (CNTK,), _OPTIMIZER, "", ("cntk:plain learners",),
+                 results="parameters are updated by plain SGD", bound=True),
     _setting("bound-threads", (), _THREADS, _BOUND, True),
     Intervention(ONE_NODE, (), (GENERAL,), "numactl --cpunodebind=0 --membind=0",
                  tuple(f"{family}:one node" for family in (PYTORCH, TENSORFLOW, MXNET, JAX, CNTK))),

@@ -1,4 +1,4 @@
-"""What can be changed of a program of CNTK: what it checks and prints of each node."""
+"""What can be changed of a program of CNTK: what it checks and prints of each node, and how it updates parameters."""
 
 from typing import Any, Callable
 
@@ -26,4 +26,24 @@ def untraced(cntk: Any, patches: Patches, seen: Seen) -> None:
         patches.wrap(cntk.debugging, name, kept(name, off))
 
 
-CHANGES = {"one node": one_node, "silent": silent, "untraced": untraced}
+def plain_learners(cntk: Any, patches: Patches, seen: Seen) -> None:
+    """Update parameters by the library's own plain SGD, whatever learner a trainer is given."""
+
+    def make(original: Callable[..., None]) -> Callable[..., None]:
+        def init(self: Any, model: Any, criterion: Any, parameter_learners: Any = None, *arguments: Any, **named: Any) -> None:
+            given = parameter_learners if isinstance(parameter_learners, (list, tuple)) else [parameter_learners]
+            original(self, model, criterion, [plain(one) for one in given if one is not None], *arguments, **named)
+
+        return init
+
+    def plain(learner: Any) -> Any:
+        if not isinstance(learner, cntk.learners.Learner):
+            return learner
+        seen(type(learner).__name__)
+        rate = cntk.learning_parameter_schedule(learner.learning_rate(), minibatch_size=cntk.learners.IGNORE)
+        return cntk.sgd(learner.parameters, rate)
+
+    patches.wrap(cntk.Trainer, "__init__", make)
+
+
+CHANGES = {"one node": one_node, "plain learners": plain_learners, "silent": silent, "untraced": untraced}
