@@ -165,6 +165,15 @@ def test_a_script_with_too_few_steps_for_all_passes_is_run_again(tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"], "the first recording, which has less, is not kept"
 
 
+def test_a_script_whose_steps_suffice_for_shorter_passes_is_run_once_more(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = profiled(folder, sys.executable, str(TOY), "45", options=())
+    assert done.returncode == 0
+    assert "lines): it is run once more, with shorter passes (--once forbids that)" in done.stderr
+    assert done.stdout.count("step 0, done") == 2
+    assert [len(measured(folder, name)) for name in ("clean", "layers", "kernels", "lines")] == [12, 6, 6, 6]
+
+
 @pytest.mark.parametrize(("steps", "found"), [(2, [1, 1, 1, 1]), (3, [2, 1, 1, 1]), (5, [4, 2, 2, 2])])
 def test_a_script_of_very_few_steps_has_an_answer(tmp_path: Path, steps: int, found: list[int]) -> None:
     folder = tmp_path / "run"

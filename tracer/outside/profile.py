@@ -55,8 +55,8 @@ def profile(
 ) -> Outcome:
     """Run the command and write the run folder, which is there; raise UsageError where there is no such command.
 
-    Where the command ends before all passes have their steps it is run again for each pass; where it only evaluates a model
-    that it could train, with the model's calls as steps; where it has no steps, as a whole. The recording that has more is kept.
+    Where the command ends before all passes have their steps it is run again, with shorter passes or for each pass; where it
+    only evaluates a model that it could train, with the model's calls as steps; where it has no steps, as a whole. The recording that has more is kept.
     asked: our own command line. once: do not run it again.
     """
     tries = not (once or options.rerun or options.window)
@@ -79,8 +79,11 @@ def _another_try(outcome: Outcome, options: ProfileOptions, lasted: float) -> st
     if options.rerun:
         return None
     if outcome.short >= 2:
-        options.rerun, options.few = True, outcome.short
         why = f"it ended before all passes had their steps (missing: {', '.join(outcome.missing)})"
+        first, options.few = options.few is None, outcome.short
+        if first and options.more and not options.ranks and options.shorter():  # no number of steps was asked for
+            return f"{why}: it is run once more, with shorter passes"
+        options.rerun = True
         return f"{why}: it is run {len(options.passes)} times more, once for each pass"
     if outcome.evaluates and options.mode == "auto":
         options.mode = "infer"

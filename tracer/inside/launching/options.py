@@ -10,6 +10,8 @@ MODES = ("auto", "train", "infer", WHOLE)
 STEPS = 20  # of the clean pass, where nothing else is asked for
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
 RERUN_WARMUP = 3  # first steps of a script that is run for one pass only
+FEW_WARMUP = 5  # and of one whose steps are known to suffice for passes that are shorter
+FEWEST = 5  # steps that such passes have
 LIMIT = 1000000000  # bytes
 _EVER = 1e9  # seconds: passes of ranks end together, by their steps
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
@@ -26,8 +28,8 @@ class ProfileOptions(object):
     sources: the program's own files are kept. passes: which are recorded. changes: what is changed of the program (see
     tracer.inside.changes). variables: of its environment. end: it ends with the last pass. ranks: "all" or "0,7"; without, rank
     0. Ranks record the same steps: these are counted and not timed. alone: the command is one rank, whose launcher started us.
-    few: how many steps the command has, where an earlier run of it ended before all passes had theirs: one of them is measured
-    at least.
+    few: how many steps the command has, where an earlier run of it ended before all passes had theirs. Then passes are shorter
+    (see `shorter`), or have a run each, of which one step is measured at least.
     """
 
     def __init__(
@@ -83,6 +85,9 @@ class ProfileOptions(object):
             return [[{"pass": name, "skip": 0, "steps": 1, "more": 0}] for name in PASSES if name in self.passes]
         half = max(1, self.steps // 2)
         counts = {name: self.steps if name == "clean" else half for name in PASSES}
+        once = self.few is not None and not self.rerun
+        if once:
+            counts = self.shorter()
         if self.window is not None and not self.rerun:
             counts = _shared(self.window[1] - self.window[0])
         skipped = 0 if self.window is not None else self._spared(SKIPPED, max(1, self._rerun_warmup()))
@@ -91,15 +96,24 @@ class ProfileOptions(object):
                 "pass": name,
                 "skip": 0 if name == "clean" else min(skipped, counts[name] // 2),
                 "steps": counts[name],
-                "more": self.more if name == "clean" and self.window is None and not self.ranks else 0,
+                "more": self.more if name == "clean" and self.window is None and not self.ranks and not once else 0,
             }
             for name in PASSES
             if name in self.passes
         ]
         return [[entry] for entry in entries] if self.rerun else [entries]
 
+    def shorter(self) -> Dict[str, int]:
+        """Return how many steps each pass has where all share the command's few ones, a tenth of them spared; none if too few."""
+        others = [name for name in PASSES[1:] if name in self.passes]
+        left = (self.few or 0) - FEW_WARMUP - SKIPPED * len(others)
+        each = min(STEPS // 2, left * 9 // 10 // (2 + len(others)))
+        return dict(dict.fromkeys(others, each), clean=2 * each) if each >= FEWEST else {}
+
     def warming(self) -> Dict[str, Any]:
         """Return when warm-up ends: {"steps", "settle"}."""
+        if self.few is not None and not self.rerun:
+            return {"steps": FEW_WARMUP, "settle": False}
         if self.window is not None:
             return {"steps": self.window[0], "settle": False}
         settle = not self.rerun and self.warmup > 0 and not self.ranks
