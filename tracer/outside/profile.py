@@ -56,7 +56,8 @@ def profile(
     """Run the command and write the run folder, which is there; raise UsageError where there is no such command.
 
     Where the command ends before all passes have their steps it is run again, with shorter passes or for each pass; where it
-    only evaluates a model that it could train, with the model's calls as steps; where it has no steps, as a whole. The recording that has more is kept.
+    only evaluates a model that it could train, with the model's calls as steps; where it has no steps, as a whole. The recording
+    that has more is kept.
     asked: our own command line. once: do not run it again.
     """
     tries = not (once or options.rerun or options.window)
