@@ -59,9 +59,9 @@ class Subject:
     facts: settings, options and machine of a run; empty for a capture. used_ns: processor time of a step, of all threads; None
     where not recorded. steps: what the steps were taken from, in words; None where nothing marks them. recorded_ns: how long
     all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others. foreign_cores:
-    how many cores other processes kept busy meanwhile; None where not known. certain: whether what repeats is surely a step.
-    lengths: of the measured steps, ns; empty where there are none. by_step: [rows, steps], ns of each row in each step; None
-    where not known. program: whether the step is a whole program, which has none.
+    how many cores other processes kept busy meanwhile; None where not known. count: the trace's measured steps. certain: whether
+    what repeats is surely a step. lengths: of the measured steps, ns; empty where there are none. by_step: [rows, steps], ns of
+    each row in each step; None where not known. program: whether the step is a whole program, which has none.
     """
 
     path: str
@@ -287,8 +287,9 @@ def of_run(run: Run, path: str) -> Subject:
     facts["traced_step_ns"] = mean_step_ns(trace.steps[~trace.steps["warmup"]])
     steps = run.clean_steps()
     used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
+    recorded = int((~trace.steps["warmup"]).sum())
     subject = Subject(
-        path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", len(steps), facts,
+        path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", recorded, facts,
         None if used is None or pd.isna(used) else float(used), foreign_cores=core_use.foreign_of_run(run),
         lengths=_lengths(steps, queued),
     )  # fmt: skip
