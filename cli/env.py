@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -110,20 +108,12 @@ def _remove(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _progress(name: str) -> Iterator[BuildProgress]:
-    """Show stages on stderr: a spinner on a terminal, lines elsewhere. Being terminated cleans up like Ctrl-C."""
-
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        if sys.stderr.isatty():
-            with Console(stderr=True).status(f"{name}: looking for an interpreter") as status:
-                yield _Spinner(name, status)
-        else:
-            yield _Lines(name)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    """Show stages on stderr: a spinner on a terminal, lines elsewhere."""
+    if sys.stderr.isatty():
+        with Console(stderr=True).status(f"{name}: looking for an interpreter") as status:
+            yield _Spinner(name, status)
+    else:
+        yield _Lines(name)
 
 
 class _Lines:

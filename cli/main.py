@@ -11,8 +11,10 @@ import keyword
 import os
 import re
 import resource
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives
@@ -145,10 +147,21 @@ def _complete() -> None:
     argcomplete.autocomplete(parser(*words[1:2]))
 
 
+class _ToldToEnd(KeyboardInterrupt):
+    """A signal other than Ctrl-C's ends the command: what it holds is let go of as after Ctrl-C."""
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise _ToldToEnd(number)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     try:
         return _run(arguments)
+    except _ToldToEnd as told:
+        print(f"kernelscope: ended by {signal.Signals(told.args[0]).name}", file=sys.stderr)
+        return 128 + int(told.args[0])
     except KeyboardInterrupt:
         print("kernelscope: interrupted", file=sys.stderr)
         return 130
@@ -172,6 +185,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     gc.set_threshold(100_000, 20, 20)  # little of what a command makes is garbage with cycles; looking for it costs some percent
     if arguments is None:  # not where somebody else's process called this
         outlets.prepare()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # nohup has them ignored
+                signal.signal(number, _end)
         if "_ARGCOMPLETE" in os.environ:
             _complete()
     given = _asked(list(sys.argv[1:] if arguments is None else arguments)) or ["--help"]

@@ -18,7 +18,7 @@ from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.inside.profiling.recording import OWNER_FILE
 from kernelscope.tracer.outside import profile
-from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.errors import KernelscopeError, UsageError
 from kernelscope.tracer.outside.run_folder import dated, replaced
 
 _OURS = ("-o", "--output", "--force", "--repeats", "--once", "--quiet")
@@ -75,12 +75,16 @@ def _recorded(command: list[str], arguments: argparse.Namespace, folder: Path) -
     _overwrite_secrets(folder)
     for line in outcome.lines():
         print(printable(line, None), file=sys.stderr)
-    if outcome.seen is None and not arguments.output and not outcome.ranks and not (folder / OWNER_FILE).exists():
+    nothing = outcome.seen is None and not outcome.ranks and folder.is_dir() and not (folder / OWNER_FILE).exists()
+    if nothing and not arguments.output:
         _nothing(folder, command)
     if outcome.ranks and not arguments.quiet:
         _say_of_job([Path(rank) for rank in outcome.ranks], folder)
     elif outcome.seen is not None and not arguments.quiet:
-        _say(folder)
+        try:
+            _say(folder)
+        except (KernelscopeError, OSError) as error:  # the exit status is the command's all the same
+            print(f"kernelscope: no report: {printable(error, None)}; recording: {folder}", file=sys.stderr)
     return outcome
 
 

@@ -115,7 +115,7 @@ def test_it_profiles_a_script_with_the_interpreter_it_is_started_with(packed, tm
     [
         (["python3", "-c", "print(1)"], 4, "no framework was imported; known are "),
         (["nosuchcommand"], 2, "nosuchcommand: no such command"),
-        (["python3", "-c", "import shutil; shutil.rmtree('run')"], 3, "the script removed it while it ran"),
+        (["python3", "-c", "import shutil; shutil.rmtree('run')"], 4, "it was removed or renamed while the script ran"),
     ],
 )
 def test_commands_that_leave_nothing_are_told_so(packed, tmp_path, command, status, said):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside import environments, orphans
 from tests.tracer.toy import SHORT, TOY, measured, profiled
 
 BAD = TOY.with_name("bad_input.py")
@@ -162,12 +165,51 @@ def test_a_script_that_deletes_its_folder(tmp_path: Path, number: int) -> None:
         done = profiled(work / "run" if inside else tmp_path / "run", *command, options=(*SHORT, "--warmup", "0"), cwd=work)
         assert done.stdout == "".join(f"step {number}, done\n" for number in range(120))
         if inside:
-            assert done.returncode == 3
-            assert "the script removed it while it ran" in done.stderr
+            assert done.returncode == 4
+            assert "it was removed or renamed while the script ran" in done.stderr
         else:
             assert done.returncode == 0
             assert _COMPLETE in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_gone_before_a_framework_is_imported(tmp_path: Path) -> None:
+    script = tmp_path / "cleans.py"
+    script.write_text("import shutil\nshutil.rmtree('run')\nimport torch\nprint('trained')\nraise SystemExit(7)\n")
+    (tmp_path / "torch.py").write_text("")
+    done = profiled(tmp_path / "run", sys.executable, str(script), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (7, "trained\n")
+    assert "it was removed or renamed while the script ran" in done.stderr
+
+
+def test_a_program_that_is_profiled_within_another_one_is_recorded_once(tmp_path: Path) -> None:
+    inner = (sys.executable, "-m", "kernelscope.cli.main", "profile", "--quiet", "-o", "inner", *SHORT, "--")
+    done = profiled(tmp_path / "outer", *inner, sys.executable, str(TOY), "60", options=("--quiet",), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (4, _ALL)
+    assert _COMPLETE in done.stderr
+    assert "outer" not in (tmp_path / "inner" / "run.json").read_text()
+
+
+def test_nothing_records_beside_a_program_whose_profile_was_killed(tmp_path: Path) -> None:
+    """Its steps would be taken for those of the next program in that folder."""
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "--quiet", "-o", "run", "--"]
+    script = tmp_path / "waits.py"
+    script.write_text("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n")
+    with subprocess.Popen([*line, sys.executable, str(script)], cwd=tmp_path) as first:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.05)
+        first.kill()
+    for option in ((), ("--force",)):
+        again = [*line[:4], *option, *line[4:], sys.executable, str(TOY), "60"]
+        refused = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert refused.returncode == 3
+        told = re.search(r"run: a program that a killed command started still records into it \(process (\d+)\)", refused.stderr)
+        assert told is not None
+    os.kill(int(told[1]), signal.SIGKILL)
+    while orphans.recording_into(tmp_path / "run"):
+        time.sleep(0.05)
+    done = subprocess.run([*line[:4], *SHORT, *line[4:], sys.executable, str(TOY), "60"], cwd=tmp_path, check=False)
+    assert done.returncode == 0
 
 
 def test_a_loop_on_a_thread_of_its_own(tmp_path: Path) -> None:

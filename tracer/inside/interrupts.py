@@ -1,28 +1,33 @@
-"""Ctrl-C that waits for a moment: while something is done that must not be cut in two."""
+"""Signals that end a process, such as Ctrl-C's, wait for a moment: while something is done that must not be cut in two."""
 
 import signal
 import threading
 from contextlib import contextmanager
 from types import FrameType
-from typing import Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Keep a SIGINT that comes during the block until its end, where it does what it would have done.
+    """Keep a signal that comes during the block until its end, where it does what it would have done.
 
-    Only where Python would handle it at all: in the main thread, and unless it is ignored. A process started in the block does
-    not inherit this, as signals that are caught are not in a new program.
+    Only those that Python would handle at all: in the main thread, and neither ignored nor left to the system. A process started
+    in the block does not inherit this, as signals that are caught are not in a new program.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    handled: "Dict[int, Any]" = {number: handler for number, handler in before.items() if callable(handler)}
     come: "List[Tuple[int, Optional[FrameType]]]" = []
-    signal.signal(signal.SIGINT, lambda number, frame: come.append((number, frame)))
+    for number in handled:
+        signal.signal(number, lambda number, frame: come.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in handled.items():
+            signal.signal(number, handler)
         if come:
-            before(*come[0])
+            handled[come[0][0]](*come[0])

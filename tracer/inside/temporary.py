@@ -1,7 +1,8 @@
 """Temporary folders and files that do not stay when their process is killed: the next one that makes some removes them.
 
-Each is locked (flock) by the process that made it for as long as that lives. One of the same name's beginning that nobody holds
-was left by a process that is gone. Names begin with PREFIX, which nothing that is not locked has.
+Each is locked (flock) by the process that made it, and by those that use it (`keep`), for as long as these live. One of the same
+name's beginning that nobody holds was left by a process that is gone. Names begin with PREFIX, which nothing that is not locked
+has.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ def made(prefix: str = PREFIX, parent: Optional[str] = None) -> str:
     parent = parent or tempfile.gettempdir()
     sweep(prefix, parent)
     path = tempfile.mkdtemp(prefix=prefix, dir=parent)
-    _claim(path)
+    keep(path)
     return path
 
 
@@ -31,7 +32,7 @@ def made_file(prefix: str, parent: str, suffix: str = "") -> str:
     sweep(prefix, parent)
     descriptor, path = tempfile.mkstemp(suffix, prefix, parent)
     os.close(descriptor)
-    _claim(path)
+    keep(path)
     return path
 
 
@@ -86,9 +87,9 @@ def _sweep(path: str) -> None:
             os.close(descriptor)
 
 
-def _claim(path: str) -> None:
-    """Lock; where the file system knows no locks, nobody removes it later."""
+def keep(path: str) -> None:
+    """Lock what is used for as long as this process lives; where the file system knows no locks, nobody removes it later."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         _held[path] = descriptor
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kernelscope.tracer.inside import temporary
-from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
+from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.launching.launch import launch
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.inside.launching.standard_input import StandardInput
 from kernelscope.tracer.inside.profiling.recording import MARKING
 from kernelscope.tracer.outside import conditions, process_noise
-from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
+from kernelscope.tracer.outside.errors import ChildError, UsageError
 from kernelscope.tracer.outside.run_folder import dated, move_content
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.version import VERSION
@@ -191,6 +191,4 @@ def _recorded(command: Sequence[str], options: ProfileOptions, folder: Path, lab
             outcome: Outcome = launch(command, options, folder, str(stage(Path(made))), about)
         except NoSuchCommand as error:
             raise UsageError(str(error)) from error
-        except FolderLost as error:
-            raise InputError(str(error)) from error
     return outcome

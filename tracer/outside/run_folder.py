@@ -17,7 +17,7 @@ from kernelscope.tracer.inside import durable
 from kernelscope.tracer.inside.disclosure import Hiding
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
-from kernelscope.tracer.outside import locks
+from kernelscope.tracer.outside import locks, orphans
 from kernelscope.tracer.outside.errors import InputError
 
 
@@ -40,6 +40,7 @@ def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
         if locks.is_locked(folder):
             raise locks.in_use(folder)
         if folder.is_dir() and any(folder.iterdir()):
+            _refuse_beside_orphan(folder)
             if not force and not _recorded_nothing(folder):
                 raise InputError(f"{folder}: not empty; name another folder or pass --force to replace its contents")
             _refuse_others(folder)
@@ -52,6 +53,14 @@ def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
         probe.unlink()
     except OSError as error:
         raise InputError(f"{folder}: not writable: {error.strerror or error}; name another folder") from error
+
+
+def _refuse_beside_orphan(folder: Path) -> None:
+    """Refuse a folder into which a program still records whose `profile` was killed: its steps would be taken for another's."""
+    process = orphans.recording_into(folder)
+    if process is not None:
+        still = f"a program that a killed command started still records into it (process {process})"
+        raise InputError(f"{folder}: {still}; wait for its end, or name another folder")
 
 
 @dataclass

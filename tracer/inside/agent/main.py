@@ -12,7 +12,7 @@ from typing import Any, Dict, NoReturn, Union
 from kernelscope.tracer.inside.agent import check, nvml, profile
 from kernelscope.tracer.inside.agent.child_process import ChildError
 from kernelscope.tracer.inside.agent.session import Session
-from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
+from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 
 ABOUT = "kernelscope/tracer/inside/agent/about.json"  # in the packed file: what it was made of
 EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 files cannot be written, 4 the framework's process failed"
@@ -90,8 +90,6 @@ def main(packed: str) -> int:
         return _run(arguments, about, unpacked)
     except (UsageError, NoSuchCommand) as error:
         return _said(error, 2)
-    except FolderLost as error:
-        return _said(error, 3)
     except ChildError as error:
         return _said("%s; what was recorded is in %s" % (error, arguments.output), 4)
     except OSError as error:

@@ -15,6 +15,7 @@ from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.profiling import printed
 
 VARIABLE = "KERNELSCOPE_PROFILE"
+_INJECTED = os.path.join("profiling", "injected")
 _TAKING_VALUES = ("-W", "-X", "-Q", "--check-hash-based-pycs")  # options of python that have their value behind them
 
 
@@ -77,8 +78,11 @@ def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str
     NoSuchCommand.
     """
     variables = dict(os.environ, **more)
+    folders = variables.get("PYTHONPATH")
+    if folders and VARIABLE in variables:  # within a program that is profiled itself: one of both records
+        folders = os.pathsep.join(one for one in folders.split(os.pathsep) if not one.endswith(_INJECTED))
     variables[VARIABLE] = os.path.realpath(spec)
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, variables.get("PYTHONPATH"))))
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, folders)))
     try:
         process = subprocess.Popen(list(command), env=variables, close_fds=False)
     except OSError as error:

@@ -3,7 +3,3 @@
 
 class NoSuchCommand(Exception):
     """The command cannot be run."""
-
-
-class FolderLost(Exception):
-    """The run folder is gone."""

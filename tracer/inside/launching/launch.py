@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Sequence, Tuple, Union
 
 from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching import command as process
-from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
+from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import SIGNALLED, SPEC_FILE, Outcome, Result
 from kernelscope.tracer.inside.launching.standard_input import StandardInput
@@ -28,8 +28,7 @@ def launch(
     """Run the command and write the run folder, which exists and is empty; return an Outcome.
 
     path: the folder. root: the one that has our code staged. about: {"kernelscope": version, "machine": facts, "command": our own
-    command line, "label": what the run is called or None}. Raises NoSuchCommand, and FolderLost where the script removed the
-    folder.
+    command line, "label": what the run is called or None}. Raises NoSuchCommand.
     """
     if shutil.which(command[0]) is None:
         raise NoSuchCommand("%s: no such command; write the command as you would run it, behind --" % command[0])
@@ -63,7 +62,8 @@ def launch(
                 shutil.rmtree(os.path.join(folder, plan[0]["pass"]), ignore_errors=True)
             break
     if not os.path.isdir(folder):
-        raise FolderLost("%s: the script removed it while it ran (its exit status: %d); name another folder" % (folder, status))
+        lost = "%s: it was removed or renamed while the script ran; name another folder" % folder
+        return Outcome(str(process.script_name(command)), status, None, [lost])
     recorded = ranks.recorded(folder)
     if recorded:
         outcome = _of_ranks(recorded, run, status, options, scrubber)

@@ -62,8 +62,13 @@ def main() -> None:
         out.write("%d %d.%d\n" % ((os.getpid(),) + sys.version_info[:2]))
 
     def imported(name: str) -> None:
-        from kernelscope.tracer.inside.profiling import recording  # late: no framework, no cost
+        try:
+            from kernelscope.tracer.inside import temporary  # late: no framework, no cost
+            from kernelscope.tracer.inside.profiling import recording
 
-        recording.of(spec).imported(name)
+            temporary.keep(root)  # where the command that staged our code is killed, it is needed still
+            recording.of(spec).imported(name)
+        except (OSError, ImportError):
+            pass  # the run folder, or our own code, was removed meanwhile: the script goes on all the same
 
     imports.watch(SCRIPTS, imported)
