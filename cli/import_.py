@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--format", dest="form", help=argparse.SUPPRESS)  # as --from was called: elsewhere it is what is written
     add("--list", action="store_true", help="list the formats and exit")
     add("--keep-secrets", action="store_true", help="do not overwrite what looks like a token, key or password: do not share DIR")
-    add("--force", action="store_true", help="replace DIR if an earlier import or run wrote it")
+    add("--force", action="store_true", help="replace DIR if an earlier import wrote it")
     sharing.configure(parser)
 
 
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
     new = not folder.exists()
-    prepare_output(folder, arguments.force, keep=True)
+    prepare_output(folder, arguments.force, keep=True, importing=True)
     try:
         _write(files, folder, arguments)
     finally:

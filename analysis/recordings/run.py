@@ -33,7 +33,7 @@ SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
 WHOLE = "whole"  # the mode of a program that was recorded as one step, as it has none
 NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
 _MUCH = 0.2  # of the clean steps: compiling that is told where nothing else is known
-UNSEARCHED = ", and what it wrote was not looked through for secrets; run it again, and do not share this folder"
+UNSEARCHED = ", and what it wrote was not looked through for secrets; run it again with --force, and do not share this folder"
 CACHE_VERSION = 27  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 

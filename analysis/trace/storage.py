@@ -119,6 +119,8 @@ def load(folder: Path) -> Trace:
     try:
         files = {name: folder / f"{name}.parquet" for name in TABLES if _is_there(folder, name)}
         tables = {name: _unpacked(name, parquet_files.read(file)) for name, file in files.items()}
+    except MemoryError:  # which Arrow raises as an error of its own, too
+        raise
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise EvidenceError(f"{folder}: the trace is damaged ({reason}); make it again") from error

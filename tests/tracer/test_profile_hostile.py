@@ -212,6 +212,30 @@ def test_nothing_records_beside_a_program_whose_profile_was_killed(tmp_path: Pat
     assert done.returncode == 0
 
 
+def test_a_pass_of_which_nothing_was_written_says_why(tmp_path: Path) -> None:
+    """And not that the script had too few steps: run again it would be the same."""
+    done = profiled(
+        tmp_path / "run", sys.executable, str(TOY), "60", options=SHORT, env={**os.environ, "TOY_WRITES_NOTHING": "1"}
+    )
+    assert (done.returncode, done.stdout) == (0, _ALL)
+    assert "kernels: not recorded: the framework's profiler wrote nothing: OSError: the toy's profiler has" in done.stderr
+    assert "steps: clean 5, layers 2, lines 2" in done.stderr
+
+
+@pytest.mark.parametrize(("limit", "status"), [(4 << 20, 0), (100, 3)])
+def test_where_files_may_not_grow_the_script_prints_all_the_same(tmp_path: Path, limit: int, status: int) -> None:
+    """Its stdout is a file of ours in the kernels pass: libraries print into none that may grow full."""
+    script = tmp_path / "limited.py"
+    text = f"import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit},) * 2)\n"
+    script.write_text(f"{text}sys.argv = ['toy', '60', {'three' if status else ''!r}]\n")
+    with script.open("a") as out:
+        out.write(f"runpy.run_path({str(TOY)!r}, run_name='__main__')\n")
+    done = profiled(tmp_path / "run", sys.executable, str(script), options=SHORT)
+    assert (done.returncode, done.stdout) == (status, _ALL)
+    assert "files may not be larger than" in done.stderr or status
+    assert "Traceback" not in done.stderr
+
+
 def test_a_loop_on_a_thread_of_its_own(tmp_path: Path) -> None:
     done = _bad(tmp_path / "run", "steps_on_a_thread")
     assert (done.returncode, done.stdout) == (0, _ALL)

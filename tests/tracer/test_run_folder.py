@@ -27,6 +27,35 @@ def test_force_never_empties_a_folder_that_no_run_wrote(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
+@pytest.mark.parametrize("record", ["run.json", "import.json", "compare.json"])
+def test_force_never_takes_another_programs_record_for_ours(record, tmp_path):
+    (tmp_path / record).write_text('{"a": 1}')
+    with pytest.raises(InputError, match="holds files that no run wrote"):
+        prepare_output(tmp_path, force=True)
+    assert (tmp_path / record).read_text() == '{"a": 1}'
+
+
+def test_force_never_takes_along_what_somebody_put_beside_results(tmp_path):
+    folder = tmp_path / "out"
+    RunFolder(folder, {"framework": "pytorch"}).pass_folder("clean", 1)
+    (folder / "weights").mkdir()
+    (folder / "weights" / "model.bin").write_bytes(b"years")
+    with pytest.raises(InputError, match=r"out: holds weights, which no run wrote; .* move it away, or name another"):
+        prepare_output(folder, force=True)
+    assert (folder / "weights" / "model.bin").read_bytes() == b"years"
+    assert (folder / "run.json").exists()
+
+
+def test_an_import_replaces_an_import_alone(tmp_path):
+    RunFolder(tmp_path / "run", {"framework": "pytorch"})
+    with pytest.raises(InputError, match="--force replaces only an earlier import"):
+        prepare_output(tmp_path / "run", force=True, keep=True, importing=True)
+    (tmp_path / "import.json").write_text('{"schema": "kernelscope/import/1"}')
+    (tmp_path / "notes.txt").write_text("mine")
+    prepare_output(tmp_path, force=True, keep=True, importing=True)
+    assert (tmp_path / "notes.txt").exists()
+
+
 def test_earlier_results_are_kept_until_new_ones_are_there(tmp_path, capsys):
     folder, earlier = tmp_path / "out", tmp_path / ".out.earlier"
 

@@ -39,7 +39,7 @@ class Recorder(object):
         self.folder = folder
         self.layers = layers
         self.nvtx = nvtx
-        self.marker_fd = marker_fd
+        self.marker_fd: Any = marker_fd
         self.correlator: Any = None
         self.window: Optional[int] = None
         self.step = -1
@@ -79,7 +79,7 @@ class Recorder(object):
         start = now_ns()
         stack.append((start, category, name, layer, phase, number))
         if self.marker_fd is not None:
-            os.write(self.marker_fd, b"@kernelscope %d B %s\n" % (start, name.encode("utf8", "replace")))
+            self._mark(b"@kernelscope %d B %s\n" % (start, name.encode("utf8", "replace")))
         return number
 
     def pop(self) -> None:
@@ -95,7 +95,7 @@ class Recorder(object):
         start, category, name, layer, phase, number = stack.pop()
         if self.marker_fd is not None:
             # written before the range ends: what marking costs belongs to the range that is marked, not to the one around it
-            os.write(self.marker_fd, b"@kernelscope %d E %s\n" % (now_ns(), name.encode("utf8", "replace")))
+            self._mark(b"@kernelscope %d E %s\n" % (now_ns(), name.encode("utf8", "replace")))
         end = now_ns()
         # without a tuple for each: objects that hold others and stay have Python's garbage collector look at all there are
         self._ranges.extend((self._local.thread, start, end, category, name, layer, phase, self.step))
@@ -103,6 +103,13 @@ class Recorder(object):
             self.correlator.pop(number, name, self._local.thread, start, end)
         if self.nvtx is not None:
             self.nvtx.pop()
+
+    def _mark(self, line: bytes) -> None:
+        """Write a mark among what libraries print; where the disk is full or files may not grow, no more are."""
+        try:
+            os.write(self.marker_fd, line)
+        except OSError:
+            self.marker_fd = None
 
     def close(self, number: Optional[int]) -> None:
         """Close the range of this number, which `push` returned, and those opened in it; nothing where it is closed already.

@@ -13,12 +13,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.inside import durable
+from kernelscope.tracer.inside import durable, temporary
 from kernelscope.tracer.inside.disclosure import Hiding
+from kernelscope.tracer.inside.plan import PASSES
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
 from kernelscope.tracer.outside import locks, orphans
 from kernelscope.tracer.outside.errors import InputError
+
+_RECORDS = (RUN_FILE, "compare.json", "import.json")
+# What runs, comparisons and imports write into their folders, and commands that are given such a folder
+_WRITTEN = frozenset({
+    *_RECORDS, *PASSES, "energy", "trace", "sources", "confirm", "breakdowns", "tables", "report.html", "report.pftrace.gz",
+    "ranks.html", "profile.json", "profile.json.seen", "profile.json.failed", "owner", "now", "notes.jsonl", "faults.log", ".writable",
+})  # fmt: skip
 
 
 def dated(within: str, name: str) -> Path:
@@ -29,10 +37,11 @@ def dated(within: str, name: str) -> Path:
     return next(path for path in taken if not path.exists())
 
 
-def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
+def prepare_output(folder: Path, force: bool, keep: bool = False, importing: bool = False) -> None:
     """Make `folder` an empty folder; refuse one that holds results unless `force`, and one in use. Raises InputError.
 
-    keep: leave what it holds, for a writer that replaces the folder as a whole.
+    keep: leave what it holds, for a writer that replaces the folder as a whole. importing: the writer takes the place of an
+    earlier import alone, and leaves what else is there.
     """
     try:
         if folder.exists() and not folder.is_dir():
@@ -43,7 +52,7 @@ def prepare_output(folder: Path, force: bool, keep: bool = False) -> None:
             _refuse_beside_orphan(folder)
             if not force and not _recorded_nothing(folder):
                 raise InputError(f"{folder}: not empty; name another folder or pass --force to replace its contents")
-            _refuse_others(folder)
+            _refuse_recorded(folder) if importing else _refuse_others(folder)
             if not keep:
                 _empty(folder)
         elif not folder.exists():
@@ -145,12 +154,42 @@ def _recorded_nothing(folder: Path) -> bool:
 
 
 def _refuse_others(folder: Path) -> None:
-    """Refuse a folder that was not made by a run, whatever --force says."""
-    ours = any((folder / name).exists() for name in (RUN_FILE, "compare.json", "import.json")) or any(
-        folder.glob(f"*/{RUN_FILE}")
-    )
-    if not ours:
+    """Refuse a folder that a run, comparison or import did not make, or that somebody put more into, whatever --force says."""
+    if not any(_is_ours(folder / name) for name in _RECORDS) and not any(folder.glob(f"*/{RUN_FILE}")):
         raise InputError(f"{folder}: holds files that no run wrote; --force replaces only earlier results")
+    others = sorted(path.name for path in folder.iterdir() if path.name not in _WRITTEN and not _is_part(path))
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        holds = f"holds {others[0]}{more}, which no run wrote"
+        raise InputError(f"{folder}: {holds}; --force replaces only earlier results: move it away, or name another folder")
+
+
+def _refuse_recorded(folder: Path) -> None:
+    """Refuse a folder that an import does not replace: one of a run or comparison, or of somebody else."""
+    if any((folder / name).exists() for name in (RUN_FILE, "compare.json")) or not _is_ours(folder / "import.json"):
+        raise InputError(
+            f"{folder}: holds files that no import wrote; --force replaces only an earlier import: name another folder"
+        )
+
+
+def _is_ours(record: Path) -> bool:
+    """Return whether a file is the record of a run, a comparison or an import."""
+    try:
+        content = json.loads(record.read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and str(content.get("schema")).startswith("kernelscope/")
+
+
+def _is_part(path: Path) -> bool:
+    """Return whether an entry of a folder is a run folder, as of a comparison's side, or what a killed command left."""
+    left = path.name.startswith(".") and temporary.PREFIX in path.name
+    return left or (path.is_dir() and ((path / RUN_FILE).is_file() or _left_by_run(path)))
+
+
+def _left_by_run(folder: Path) -> bool:
+    """Return whether a folder is what a command that was killed left of a run: empty, or set aside."""
+    return folder.name.endswith(".earlier") or not any(folder.iterdir())
 
 
 def _empty(folder: Path) -> None:

@@ -160,7 +160,7 @@ class Session:
             if isinstance(error, OSError):
                 where = error.filename or self.sides[0].folder.path
                 text = error.strerror or "files cannot be written"
-                raise InputError(f"{name} pass: {where}: {text}; free some space or name another folder") from error
+                raise InputError(f"{name} pass: {where}: {text}; free some space, name another folder or set TMPDIR") from error
             raise
         if with_ceilings and self._alive():
             yield "ceilings of the device", len(planned), total

@@ -20,10 +20,15 @@ def package_folder(name: str) -> Path:
 
 
 def stage(folder: Path) -> Path:
-    """Copy the code for the child below `folder` and return what to put on its PYTHONPATH."""
+    """Copy the code for the child below `folder` and return what to put on its PYTHONPATH; raise InputError without room."""
     package = folder / "kernelscope"
-    for name in ("tracer.inside", "workloads"):
-        source = package_folder(f"kernelscope.{name}")
-        shutil.copytree(source, package.joinpath(*name.split(".")), ignore=_IGNORED)
-    shutil.copy(package_folder("kernelscope.tracer") / "__init__.py", package / "tracer" / "__init__.py")
+    try:
+        for name in ("tracer.inside", "workloads"):
+            source = package_folder(f"kernelscope.{name}")
+            shutil.copytree(source, package.joinpath(*name.split(".")), ignore=_IGNORED)
+        shutil.copy(package_folder("kernelscope.tracer") / "__init__.py", package / "tracer" / "__init__.py")
+    except OSError as error:  # of several files: a list of them, each with its reason
+        first = str(error.args[0][0][2]) if isinstance(error, shutil.Error) else str(error)
+        reason = first.rpartition("] ")[2].partition(":")[0]
+        raise InputError(f"{folder}: cannot hold a copy of our code: {reason}; free some space, or set TMPDIR") from error
     return folder

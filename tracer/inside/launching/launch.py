@@ -64,13 +64,22 @@ def launch(
     if not os.path.isdir(folder):
         lost = "%s: it was removed or renamed while the script ran; name another folder" % folder
         return Outcome(str(process.script_name(command)), status, None, [lost])
-    recorded = ranks.recorded(folder)
+    try:
+        return _outcome(run, status, watcher, options, scrubber)
+    except OSError as error:  # the exit status is the script's all the same
+        full = "%s: not all could be written: %s; free some space, or name another folder" % (folder, error.strerror)
+        return Outcome(str(process.script_name(command)), status, None, [full])
+
+
+def _outcome(run: RunRecord, status: int, watcher: Watcher, options: ProfileOptions, scrubber: Scrubber) -> Outcome:
+    """Complete what the command's processes left in the run folder, or in those of its ranks."""
+    recorded = ranks.recorded(run.folder)
     if recorded:
         outcome = _of_ranks(recorded, run, status, options, scrubber)
     else:
         outcome = Result(run, status, watcher, options.passes).outcome()
     outcome.problems += _unseen(options, [number for number, _ in recorded])
-    scrubber.folder(folder)
+    scrubber.folder(run.folder)
     return outcome
 
 

@@ -83,6 +83,7 @@ class Result(object):
         self.problems: List[str] = []
         self.short = 0
         self.stepless = False
+        self._useless: Dict[str, str] = {}  # passes that came to their end, and why nothing can be made of them
         self.whole = run.record["options"]["mode"] == WHOLE
 
     def outcome(self) -> "Outcome":
@@ -145,6 +146,9 @@ class Result(object):
         report = (usable or found)[-1][1]
         report["measured"] = sum(part["measured"] for _, part in usable)
         entry: Dict[str, Any] = {"status": "complete" if usable else "failed", "folders": [place for place, _ in usable]}
+        if report["complete"] and not usable:
+            reason = report.get("unavailable", {}).get("operators", "it says not why")
+            entry["reason"] = self._useless[name] = "the framework's profiler wrote nothing: %s" % reason
         if not report["complete"]:
             entry["reason"] = "the command %s" % ended(self.status) if self.status else report["reason"]
         if self.whole and report.get("ended_early"):
@@ -206,6 +210,10 @@ class Result(object):
     def _explain_missing(self, missing: Sequence[str]) -> None:
         """Say why passes are missing, from what the processes wrote down."""
         kinds = {note["kind"]: note["text"] for note in self.notes}
+        self.problems += ["%s: not recorded: %s" % item for item in self._useless.items()]
+        missing = [name for name in missing if name not in self._useless]
+        if not missing:
+            return
         steps = json.loads(kinds["steps"])["steps"] if "steps" in kinds else None
         if "fault" in kinds:
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]

@@ -13,7 +13,7 @@ from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use,
 from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.inputs import Inputs
-from kernelscope.tracer.inside.profiling.printed import Printed
+from kernelscope.tracer.inside.profiling.printed import Printed, lacks_room
 from kernelscope.tracer.inside.ranges import Recorder
 
 VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE", "MKL_VERBOSE")
@@ -49,7 +49,7 @@ class Pass(object):
         self._resident: Optional[int] = None
         self._operator_files: List[str] = []  # parts of the framework's own trace that are written
         self._flushed = now_ns()
-        self._full = False
+        self._full: Optional[str] = None  # why it cannot go on
         self.closed = threading.Event()
         self.folder = parts.new_folder(spec["folder"], self.name)
         self.report = {
@@ -96,7 +96,10 @@ class Pass(object):
                 self._tried("warming up", adapter.warm_up)
 
     def _start_printing(self) -> None:
-        """Let libraries print their calls, with descriptor 1 pointing at a file of ours."""
+        """Let libraries print their calls, descriptor 1 pointing at a file of ours; raise OSError where that may grow full."""
+        lacking = lacks_room(self.folder)
+        if lacking is not None:
+            raise OSError("what is printed would not fit: " + lacking)
         self.printed = Printed(self.folder, echo=any(os.environ.get(name, "0") != "0" for name in VERBOSE_VARIABLES))
         self.recorder.marker_fd = self.printed.marker_fd
         for library, reason in self.adapter.printing(True).items():
@@ -140,7 +143,8 @@ class Pass(object):
         if self.name == "layers" and self._done == wanted["skip"] and "left_out" not in wanted:
             self._tried("a budget for ranges", self._budget)
         if self.printed is not None:
-            self._full = not self.printed.drain() or self._full
+            drained = self.printed.drain()
+            self._full = self._full or (lacks_room(self.folder) if drained else "much was printed in a step")
         if now_ns() - self._flushed > FLUSH_NS and self._ended is None:  # an end that may still move stays
             if not recorder.layers:
                 recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
@@ -255,7 +259,7 @@ class Pass(object):
 
     def _impatient(self) -> bool:
         """Return whether the pass has to end early: it takes long, or its records grow too large."""
-        full = "much was printed in a step" if self._full else "many lines ran in a step" if self.lines.full else None
+        full = self._full or ("many lines ran in a step" if self.lines.full else None)
         if full is None and self.name == "kernels":
             full = self._lacks_room()
         if full is not None:

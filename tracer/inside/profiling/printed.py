@@ -8,14 +8,16 @@ touched. If the process dies in between, the profiler that started it forwards w
 import ctypes
 import os
 import re
+import resource
 import select
-from typing import Any, Iterator, Tuple
+from typing import Any, Iterator, Optional, Tuple
 
 from kernelscope.tracer.inside.streams import STDOUT_FILE
 
 SPOOL_FILE = "stdout.spool"
 LEFT = "stdout.forwarded"  # how many bytes of the spool have been taken apart, as a decimal number
 LIMIT = 64 << 20  # bytes printed within one step after which the pass ends: until a step ends they lie on the disk
+ROOM = LIMIT  # bytes that there have to be: what a script prints where there are none fails
 CHUNK = 4 << 20  # bytes that are taken apart at a time
 _PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE of <linux/falloc.h>
 _OURS = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,[^\n]*|MKL_VERBOSE [^\n]*|@kernelscope \d+ [BE] [^\n]*)\n")
@@ -65,6 +67,17 @@ def write_all(descriptor: int, content: Any) -> None:
             select.select([], [descriptor], [])
         except OSError:
             return
+
+
+def lacks_room(folder: str) -> Optional[str]:
+    """Return why a file in a folder cannot take what may be printed within a step, or None."""
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < ROOM:
+        return "%.3g MB are free where it is recorded" % (disk.f_bavail * disk.f_frsize / 1e6)
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if most not in (resource.RLIM_INFINITY, -1) and most < ROOM:
+        return "files may not be larger than %.3g MB (ulimit -f)" % (most / 1e6)
+    return None
 
 
 class Printed(object):
