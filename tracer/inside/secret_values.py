@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from functools import lru_cache
-from typing import Iterator, List, Match, NamedTuple, Set, Tuple
+from typing import Iterable, Iterator, List, Match, NamedTuple, Set, Tuple
 
 from kernelscope.tracer.inside.secret_shapes import SHAPES
 
@@ -128,15 +128,20 @@ def spans(text: bytes, thorough: bool = False, shaped: bool = True) -> List[Span
     """
     text = _read(text)
     result = [*(_shapes(text) if shaped else ()), *_assignments(text, thorough), *_environment(text, thorough)]
-    merged: List[Span] = []
-    for span in sorted(result, key=lambda span: (span.start, -span.end)):
-        if merged and span.start < merged[-1].end:
-            last = merged[-1]
+    return merged(result)
+
+
+def merged(found: Iterable[Span]) -> List[Span]:
+    """Return spans in order, those that overlap as one."""
+    result: List[Span] = []
+    for span in sorted(found, key=lambda span: (span.start, -span.end)):
+        if result and span.start < result[-1].end:
+            last = result[-1]
             what = span.what if last.what.startswith("value of") else last.what  # a shape says more than a name
-            merged[-1] = Span(last.start, max(last.end, span.end), what)
+            result[-1] = Span(last.start, max(last.end, span.end), what)
         else:
-            merged.append(span)
-    return merged
+            result.append(span)
+    return result
 
 
 def _read(text: bytes) -> bytes:

@@ -25,7 +25,8 @@ _RECORDS = (RUN_FILE, "compare.json", "import.json")
 # What runs, comparisons and imports write into their folders, and commands that are given such a folder
 _WRITTEN = frozenset({
     *_RECORDS, *PASSES, "energy", "trace", "sources", "confirm", "breakdowns", "tables", "report.html", "report.pftrace.gz",
-    "ranks.html", "profile.json", "profile.json.seen", "profile.json.failed", "owner", "now", "notes.jsonl", "faults.log", ".writable",
+    "ranks.html", "profile.json", "profile.json.seen", "profile.json.failed", "owner", "now", "notes.jsonl", "faults.log",
+    ".writable",
 })  # fmt: skip
 
 
