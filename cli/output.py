@@ -129,11 +129,13 @@ def _print(renderable: Any, elsewhere: int = _ELSEWHERE) -> None:
     console(elsewhere).print(Trimmed(renderable))
 
 
-def console(elsewhere: int = _ELSEWHERE) -> Console:
-    """Return what prints on stdout: as wide as the terminal, or as COLUMNS says, or `elsewhere` columns into a file or pipe.
+def console(elsewhere: int = _ELSEWHERE, stderr: bool = False) -> Console:
+    """Return what prints on stdout, or stderr: as wide as the terminal, or as COLUMNS says, or `elsewhere` columns into a file.
 
     Colours are for terminals, and not where NO_COLOR is set: rich sees to both.
     """
 
     _replacing()
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else elsewhere)
+    known = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}  # which some shells leave
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(width=None if is_terminal or "COLUMNS" in known else elsewhere, stderr=stderr, _environ=known)

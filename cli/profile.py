@@ -141,15 +141,13 @@ def _one_rank(command: list[str], arguments: argparse.Namespace, job: Path, rank
 def _say(folder: Path) -> None:
     """Say on stderr what to do about a run, and where it is; write its report."""
     # Not at the top: what reads and draws would fill memory beside the program that is recorded
-    from rich.console import Console
-
     from kernelscope.analysis import advise
     from kernelscope.analysis.errors import EvidenceError
     from kernelscope.analysis.recordings.run import Run
-    from kernelscope.cli import report
+    from kernelscope.cli import output, report
     from kernelscope.reports import ending
 
-    console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
+    console = output.console(stderr=True)
     console.print()
     try:
         run_ = Run(folder)
@@ -171,15 +169,13 @@ def _say(folder: Path) -> None:
 
 def _say_of_job(folders: list[Path], folder: Path) -> None:
     """Say on stderr what a job's ranks do, and write its page; what a single one does is said by the commands for runs."""
-    from rich.console import Console
-
     from kernelscope.analysis.errors import EvidenceError
     from kernelscope.analysis.ranks.job import job
-    from kernelscope.cli import sharing
+    from kernelscope.cli import output, sharing
     from kernelscope.reports import ranks as report
     from kernelscope.reports import ranks_page
 
-    console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
+    console = output.console(stderr=True)
     console.print()
     try:
         result = sharing.shareable(job(folders, timeline=True), full_paths=False)

@@ -49,6 +49,11 @@ def test_few_descriptors_and_no_home_suffice(words, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_width_of_nothing_is_none():
+    """As some shells leave it in COLUMNS where there is no terminal."""
+    assert run("breakdown", CAPTURE, env={**os.environ, "COLUMNS": "0"}).stdout == run("breakdown", CAPTURE).stdout
+
+
 def test_names_that_are_no_text_are_read_and_written(tmp_path):
     path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.json.gz")
     with open(path, "wb") as file:
