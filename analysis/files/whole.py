@@ -56,7 +56,8 @@ def name_folder(new: Path, folder: Path, replacing: bool) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        raise EvidenceError(f"{folder}: another command wrote it meanwhile; name another folder, or pass --force to replace it") from error
+        remedy = "name another folder, or pass --force to replace it"
+        raise EvidenceError(f"{folder}: another command wrote it meanwhile; {remedy}") from error
 
 
 def keep_others(old: Path, folder: Path, ours: Collection[str]) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from kernelscope.analysis import trace
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.trace import Trace
 
 _MOST_DEVICES = 256
 LONGEST_DEVICE = 200  # characters of a device's name that are looked at
+_SHOWN = 160  # characters of a row in a message
 _SIDES = {"h": "host", "d": "device", "host": "host", "device": "device"}
 
 
@@ -41,11 +45,40 @@ class Remarks:
 
 
 class TableRemarks(Remarks):
-    """The same with the rows of a printed table; columns that the table does not have are null."""
+    """The same with the rows of a printed table; columns that the table does not have are null.
 
-    def __init__(self, result: Trace, rows: pd.DataFrame) -> None:
+    line: of the table's header, counted from 1. useless: why nothing came of rows that are there, with their place. hint: what is
+    wrong with all of them.
+    """
+
+    hint = ""
+
+    def __init__(self, result: Trace, rows: pd.DataFrame, line: int) -> None:
         super().__init__(result)
-        self.rows = rows
+        self.rows, self.line = rows, line
+        self.useless: list[str] = []
+
+    def none_of(self, lines: int) -> None:
+        """Keep that none of so many lines below the header is a row of the table."""
+        if lines and self.rows.empty:
+            self.useless.append(f"line {self.line}: none of {lines:,} lines below the table's titles is a row with numbers")
+
+    def good(self, frame: pd.DataFrame, *needed: str) -> pd.Series:
+        """Return which rows of a frame made of the table's hold what a row of the Trace must, and count the others."""
+        good = frame[list(needed)].notna().all(axis=1)
+        for column, least in (("duration_ns", 0), ("count", 1)):
+            if column in needed:
+                good &= (frame[column] >= least).fillna(False)
+        if {"start_ns", "end_ns"} <= set(needed):
+            good &= (frame["end_ns"] >= frame["start_ns"]).fillna(False)
+        self.count("rows without usable time", int((~good).sum()))
+        if len(frame) and not good.any():
+            what = " and ".join(column.removesuffix("_ns") for column in needed)
+            first = ", ".join(self.rows.loc[frame.index[0]].fillna("").astype(str))[:_SHOWN]
+            self.useless.append(
+                f"line {self.line}: none of the table's {len(frame):,} rows has a usable {what}{self.hint}; the first: {first}"
+            )
+        return good.astype(bool)
 
     def absent(self) -> pd.Series:
         """Return a column of nulls."""
@@ -54,6 +87,20 @@ class TableRemarks(Remarks):
     def numbers(self, column: str) -> pd.Series:
         """Return a column of whole numbers."""
         return text_tables.counts(self.rows[column]) if column in self.rows else self.absent()
+
+
+def decimal_points(values: pd.Series) -> pd.Series:
+    """Return times as tools print them elsewhere, with a comma before the fraction, with a point: they group no thousands."""
+    return values.str.replace(r"^([^.,]*),([^.,]*)$", r"\1.\2", regex=True)
+
+
+def refuse_nothing(path: Path, result: Trace, useless: Sequence[str]) -> None:
+    """Raise EvidenceError where rows are there and none came into a Trace; say of which there are no kernels otherwise."""
+    tables = (result.kernels, result.copies, result.calls, result.ranges, result.totals)
+    if useless and not any(map(len, tables)):
+        raise EvidenceError(f"{path}, {useless[0]}; print it again")
+    if useless and not len(result.kernels):
+        result.info["unavailable"]["kernels"] = useless[0]
 
 
 def are_copies(names: pd.Series) -> pd.Series:

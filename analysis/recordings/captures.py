@@ -21,12 +21,23 @@ from kernelscope.analysis.trace import Trace, hiding
 from kernelscope.analysis.trace.clocks import set_aside_impossible
 from kernelscope.analysis.trace.merge import merged
 
-# What readers count of a file's content that is in no table
-_LOST = re.compile(
-    r"cannot be read|could not be read|unreadable|without (?:a )?(?:usable )?(?:time|name|stream|correlation)$"
-    r"|are no numbers|are no rows|damaged|dropped|might not have been collected|the file counts and does not hold"
-    r"|a usable time|with a time of zero|a clock jumped|ending before|end before they start|begins and ends without"
-    r"|do not add up"
+# Diagnostics that tell no loss. All others tell what a file says and the Trace lacks: a new one is said until it is listed here.
+_NO_LOSS = re.compile(
+    # odd, and read
+    r"^(?:launches without a kernel|calls with several kernels|API calls that repeat|ranges that outlast)"
+    r"|^kernels launched outside|without their API call$|before their launch$|^ranges not in stack order$"
+    r"|^device rows on no stream$|of unknown (?:process|size|name)$|taken for kernels$|stand on thread 0$"
+    r"|not demangled$|cut short(?: by the tool)?$"
+    r"|beyond the sum below the table|overhead\b.*, ns$|, mended$|^dump not closed$|^times of a clock that nothing ties"
+    r"|^nsys: |^errors and warnings of the profiler$"
+    r"|^packets that were lost before others$"  # Perfetto says it of the first packet of each sequence, too
+    # elsewhere again, or derived from what is read
+    r"|written twice$|^duplicates on|again as tasks$|in two tables$|^tasks of collectives|^annotations projected on"
+    r"|of operators that called others$|are no transfers$|^steps (?:at the end|of|cut|inside)|^minibatches of other threads$"
+    # of a time outside of the capture
+    r"|^open ranges$|^calls without an end$|^(?:ends of ranges|range ends) without(?: a)? start$|taken before the capture"
+    # of no use to any analysis
+    r"|\bnot read$|^values not available$|^values that are no numbers$|are no kernels or copies$"
 )
 
 
@@ -111,14 +122,17 @@ def reading_all(paths: Sequence[Path], form: str | None = None, keep_secrets: bo
 
 
 def lost(trace: Trace) -> dict[str, int]:
-    """Return what of a capture could not be used: its diagnostics of what was left out."""
+    """Return what of a capture could not be used: its diagnostics, without those that tell no loss."""
     named = {name.replace("_", " "): count for name, count in sorted(trace.diagnostics.items()) if count}
-    return {name: count for name, count in named.items() if _LOST.search(name)}
+    return {name: count for name, count in named.items() if not _NO_LOSS.search(name)}
 
 
 def _lost(trace: Trace) -> list[str]:
     """Return a sentence on what of a capture could not be used, where anything was lost; else nothing."""
-    told = "; ".join(f"{name} ({count:,})" for name, count in lost(trace).items())
+    times = ", ns"  # ends the names of diagnostics that are times
+    told = "; ".join(
+        f"{name.removesuffix(times)} ({count:,}{' ns' if name.endswith(times) else ''})" for name, count in lost(trace).items()
+    )
     return [f"not all of it could be used: {told}"] if told else []
 
 

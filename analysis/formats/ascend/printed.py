@@ -44,6 +44,7 @@ _UNITS = {"μs": "us", "µs": "us"}
 _NOTHING = ("N/A", "NA", "", "None")
 _LATEST_US = 10**17  # a start beyond it counts nanoseconds: microseconds since 1970 are 16 digits until the year 5138
 _YEAR_2001_NS = 1_000_000_000_000_000_000
+_SHOWN = 40  # characters of a cell in a message
 _LINES = 20  # before the header
 
 
@@ -93,7 +94,7 @@ def read(path: Path) -> Trace:
     diagnostics = {"lines that cannot be read": len([line for line in unread if line.strip()]) - len(loose)}
     trace = _traced(table, diagnostics) if "start" in header else _summed(table, diagnostics)
     if not any(len(getattr(trace, name)) for name in ("kernels", "copies", "syncs")):
-        raise EvidenceError(f"{path}: no row below its header (line {at + 1}) holds a name and its time; export it again")
+        raise EvidenceError(f"{path}, line {at + 1}: {table.nothing(_TRACED if 'start' in header else _SUMMED)}; export it again")
     trace.diagnostics = {name: count for name, count in diagnostics.items() if count}
     return trace
 
@@ -131,6 +132,14 @@ class _CellTable:
         values, valid = json_numbers.thousandfold([value.encode() for value in text.fillna("")])
         return pd.Series(pd.arrays.IntegerArray(values, ~valid), index=text.index)
 
+    def nothing(self, needed: Sequence[str]) -> str:
+        """Return in words that no row has what is needed, with what the first one has."""
+        if self.cells.empty:
+            return "no row below the table's header"
+        units = {name: f" ({unit})" if (unit := self._header[name][1]) else "" for name in needed}
+        first = ", ".join(f"{name}{units[name]} {self.text(name).fillna('').iloc[0][:_SHOWN]!r}" for name in needed)
+        return f"none of the table's {len(self.cells):,} rows has a name and times or counts that can be read; the first: {first}"
+
     def whole(self, name: str) -> pd.Series:
         """Return a column of whole numbers (Int64); null for what is none."""
         return text_tables.counts(self.text(name))
@@ -155,7 +164,8 @@ def _traced(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
     rows = pd.DataFrame(
         {"start_ns": start, "end_ns": start + duration, "thread": table.whole("stream"), "name": table.text("name")}
     ).assign(**table.described(), step=table.whole("step"))
-    usable = (rows["start_ns"].notna() & rows["end_ns"].notna() & rows["name"].notna()).to_numpy(dtype=bool)
+    in_order = (rows["end_ns"] >= rows["start_ns"]).fillna(False)  # false where one of them is null, too
+    usable = (in_order & rows["name"].notna()).to_numpy(dtype=bool)
     diagnostics["rows without a name or a usable time"] = int((~usable).sum())
     rows = rows[usable].astype({"start_ns": "int64", "end_ns": "int64"}).reset_index(drop=True)
     collective = autograd.where_text(rows["task_type"], lambda text: text.upper() in ("HCCL", "COMMUNICATION"))
@@ -176,7 +186,8 @@ def _summed(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
     rows = pd.DataFrame(table.described()).assign(
         name=table.text("operator"), count=table.whole("count"), duration_ns=table.time("total"), library="cann"
     )
-    usable = (rows["name"].notna() & rows["count"].notna() & rows["duration_ns"].notna()).to_numpy(dtype=bool)
+    numbered = (rows["count"] >= 1).fillna(False) & (rows["duration_ns"] >= 0).fillna(False)
+    usable = (numbered & rows["name"].notna()).to_numpy(dtype=bool)
     diagnostics["rows without a name, a count or a usable time"] = int((~usable).sum())
     rows = rows[usable].reset_index(drop=True)
     info = _info(rows, "none")

@@ -93,7 +93,11 @@ def read(path: Any) -> Trace:
     steps, ranges, operators = kineto_trace.host_side(scan, tracks, diagnostics)
     lines = functions.host_lines(scan, tracks, steps, operators)
     calls = _calls(scan, tracks)
-    work = [_work(rest[which[name]], named, scan.tracks) for name in ("hardware", "collective")]
+    hardware, collectives = _told(rest[which["hardware"]], diagnostics), rest[which["collective"]]
+    if collectives["connection"].notna().any():
+        bare = int(collectives["connection"].isna().sum())
+        diagnostics["collectives without their connection, whose tasks count beside them"] = bare
+    work = [_work(rows, named, scan.tracks) for rows in (hardware, collectives)]
     calls = launches.correlate(calls, operators, _ends(arrows, tracks), work)
     made = tasks.sort(work[0], work[1], diagnostics)
     info = _info(scan, named, rest, which, [*work, operators])
@@ -239,6 +243,15 @@ def _as_list(text: str) -> str | None:
 
 
 # --- the device -----------------------------------------------------------------------------------------------------------
+
+
+def _told(rows: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return the tasks that tell what they are, where any does: others may be parts of collectives, which would count twice."""
+    told = rows[["connection", "task_type", "task_stream"]].notna().any(axis=1)
+    if not told.any():
+        return rows
+    diagnostics["tasks without their arguments, left out"] = int((~told).sum())
+    return rows[told]
 
 
 def _work(rows: pd.DataFrame, named: _TrackNames, tracks: pd.DataFrame) -> pd.DataFrame:

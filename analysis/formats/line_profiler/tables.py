@@ -50,7 +50,8 @@ class Line:
 class Function:
     """One profiled function: its file, name and first line (0 where unknown), and the lines of it that ran.
 
-    total_ns: as printed, None where it is not. name: empty where the source was not found.
+    total_ns: as printed, None where it is not. name: empty where the source was not found. unreadable: how many lines could not
+    be read; unreadable_at: the number of the first in the report, 0 for none.
     """
 
     file: str
@@ -60,6 +61,12 @@ class Function:
     lines: list[Line] = field(default_factory=list)
     total_ns: Fraction | None = None
     unreadable: int = 0
+    unreadable_at: int = 0
+
+    def skip(self, text: str, position: int) -> None:
+        """Count the line of a report at a position as one that cannot be read."""
+        self.unreadable += 1
+        self.unreadable_at = self.unreadable_at or text.count("\n", 0, position) + 1
 
     @property
     def time_ns(self) -> Fraction:
@@ -117,17 +124,17 @@ def _read_rows(text: str, header: re.Match[str], function: Function) -> int:
         row = text[position:end].rstrip("\r")
         number = _LINE.match(row)
         if number is None and row.strip() and _LINE.match(text, end + 1):  # a damaged line: the table goes on
-            function.unreadable += 1
+            function.skip(text, position)
             position = end + 1
             continue
         if number is None:
             break
-        position = end + 1
+        begin, position = position, end + 1
         if not row[number.end() : contents].strip():
             continue
         match = _MEASURED.match(row)
         if match is None:
-            function.unreadable += 1
+            function.skip(text, begin)
             continue
         hits, time = Fraction(match[2]), Fraction(match[3])
         function.lines.append(Line(int(match[1]), round(hits), time * unit_ns, (match[6] or "").strip() or None))

@@ -29,6 +29,8 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of a report; raise EvidenceError when there is no table in it."""
     functions = line_profiler.parse_text(Head(path, read_content(path)).text, str(path))
+    if unread := [function for function in functions if function.unreadable]:
+        _refuse_unread(path, functions, unread)
     trace = trace_of(functions, "line-profiler", path)
     units = sorted({function.unit_s for function in functions})
     trace.info["notes"].append(f"times are as printed: to a tenth of the timer's unit ({', '.join(units)} s) or to three digits")
@@ -42,6 +44,16 @@ def read(path: Path) -> Trace:
         if count
     }
     return trace
+
+
+def _refuse_unread(path: Path, functions: Sequence[Function], unread: Sequence[Function]) -> None:
+    """Raise EvidenceError where lines ran and none of them can be read."""
+    if not any(function.lines for function in functions):
+        count = sum(function.unreadable for function in unread)
+        raise EvidenceError(
+            f"{path}, line {unread[0].unreadable_at}: hits and time cannot be read, as in all {count:,} lines that ran; "
+            "write the report again with python -m line_profiler FILE.lprof"
+        )
 
 
 def _differs(function: Function) -> bool:
@@ -65,8 +77,8 @@ def trace_of(functions: Sequence[Function], form: str, path: Path) -> Trace:
             number = {"line": line.number, "last_line": line.number, "text": line.text, "hits": line.hits, "time_ns": time}
             rows.append({"file": files[function.file], "function": label, **number})
     info: dict[str, Any] = {"source": {"format": form, "tool": "line_profiler", "version": None}, "clock": "none", "notes": []}
-    if len(ran) < len(functions):
-        info["notes"].append(f"{len(functions) - len(ran)} of {len(functions)} profiled functions never ran")
+    if idle := sum(not function.lines and not function.unreadable for function in functions):
+        info["notes"].append(f"{idle} of {len(functions)} profiled functions never ran")
     if rows:
         info |= _whole(ran, labels)
         info["notes"].append(_TWICE.format(info["lines_root"]))

@@ -12,8 +12,9 @@ their process is named after their domain. `read` returns one row a pair (or com
     device                 string  cpu/0, gpu/0, ... of operators; null where the file does not tell
     asynchronous           bool    a task (b, e): for operators the same execution as the row with False
 
-Its `attrs` count what could not be used: "unpaired" (events without a partner of the same name), "untimed" (events without a
-time), "other_events" (counters and marks) and "unfinished" (1 where the dump was not closed, as dump(finished=False) leaves it).
+A complete event without a usable duration has a negative one. Its `attrs` count what could not be used: "unpaired" (events
+without a partner of the same name), "untimed" (events without a time), "other_events" (counters and marks) and "unfinished" (1
+where the dump was not closed, as dump(finished=False) leaves it).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _ProfilerEvent(msgspec.Struct, gc=False):
     name: str = ""
     cat: str = ""
     ts: _Microseconds = -1
-    dur: _Microseconds = 0
+    dur: _Microseconds = -1
     pid: int | str = -1
     tid: int | str = -1
     args: msgspec.Raw = msgspec.Raw(b"{}")
@@ -197,7 +198,7 @@ def _texts(raw: pd.Series) -> pa.LargeStringArray:
 def _pair(columns: pd.DataFrame, phase: npt.NDArray[np.object_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
     """Return the positions of begins and of their ends, in the order of begins, and how many events have no partner.
 
-    Per process, thread and kind of event, begins and ends nest in the file's order: at one depth they alternate.
+    Per process, thread, kind and name of event, begins and ends nest in the order of their times: at one depth they alternate.
     """
     position = np.flatnonzero(np.isin(phase, ["B", "E", "b", "e"]))
     if len(position) == 0:
@@ -205,18 +206,31 @@ def _pair(columns: pd.DataFrame, phase: npt.NDArray[np.object_]) -> tuple[npt.ND
     opens = np.isin(phase[position], ["B", "b"])
     frame = columns.iloc[position][["process", "thread", "name"]].reset_index(drop=True)
     frame["kind"] = np.isin(phase[position], ["b", "e"])
-    frame["opens"] = opens
-    lane = frame.groupby(["process", "thread", "kind"], sort=False).ngroup().to_numpy()
-    change = pd.Series(np.where(opens, 1, -1))
-    after = change.groupby(lane).cumsum().to_numpy()
+    lane = frame.groupby(["process", "thread", "name", "kind"], sort=False).ngroup().to_numpy()
+    turns = _turns(lane.astype(np.int64), columns["ts"].to_numpy()[position], opens)
+    position, opens, lane = position[turns], opens[turns], lane[turns]
+    after = pd.Series(np.where(opens, 1, -1)).groupby(lane).cumsum().to_numpy()
     depth = np.where(opens, after, after + 1)
-    order = np.lexsort((position, depth, lane))
+    order = np.lexsort((np.arange(len(position)), depth, lane))
     now, following = order[:-1], order[1:]
-    name = pd.factorize(frame["name"])[0]
-    matched = (
-        opens[now] & ~opens[following] & (lane[now] == lane[following]) & (depth[now] == depth[following])
-        & (name[now] == name[following])
-    )  # fmt: skip
-    begin, end = now[matched], following[matched]
+    matched = opens[now] & ~opens[following] & (lane[now] == lane[following]) & (depth[now] == depth[following])
+    begin, end = position[now[matched]], position[following[matched]]
     by_begin = np.argsort(begin)
-    return position[begin[by_begin]], position[end[by_begin]], len(position) - 2 * len(begin)
+    return begin[by_begin], end[by_begin], len(position) - 2 * len(begin)
+
+
+def _turns(lane: npt.NDArray[np.int64], time: npt.NDArray[Any], opens: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the events of each lane in the order of their times: the file's, where it keeps to them.
+
+    Elsewhere, ends of what is open stand first at one time, then what begins and ends there, then what begins.
+    """
+    written = np.argsort(lane, kind="stable")
+    if not ((np.diff(time[written]) < 0) & (np.diff(lane[written]) == 0)).any():
+        return written
+    frame = pd.DataFrame({"lane": lane, "time": time, "opens": opens, "change": np.where(opens, 1, -1)})
+    change = frame.groupby(["lane", "time"])["change"].sum()
+    running = (change.groupby("lane").cumsum() - change).clip(lower=0).rename("running")
+    before = frame.join(running, on=["lane", "time"])["running"].to_numpy()
+    number = frame.groupby(["lane", "time", "opens"]).cumcount().to_numpy()
+    turn = np.where(opens, 2 * number, 2 * (number - before) + 1)
+    return np.lexsort((turn, time, lane))

@@ -46,9 +46,9 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Read a dump; raises EvidenceError when it cannot be read or is none."""
     dump = mxnet_profiler.parse_all(read_content(path), str(path))
-    rows = dump.executions.assign(device=_devices(dump.executions["device"]))
-    late = (rows["duration_ns"] < 0).to_numpy()
-    rows["end_ns"] = rows["start_ns"] + rows["duration_ns"].clip(lower=0)
+    usable = (dump.executions["duration_ns"] >= 0).to_numpy()
+    rows = dump.executions[usable].reset_index(drop=True)
+    rows = rows.assign(device=_devices(rows["device"]), end_ns=rows["start_ns"] + rows["duration_ns"])
     engine = (rows["device"].notna() & ~rows["asynchronous"]).to_numpy(dtype=bool)
     tasks = (rows["asynchronous"] & rows["category"].isin(_TASKS_OF_OPERATORS)).to_numpy(dtype=bool)
     calls = (rows["asynchronous"] & (rows["category"] == _API_CATEGORY)).to_numpy(dtype=bool)
@@ -56,7 +56,7 @@ def read(path: Path) -> Trace:
     diagnostics = {
         "events without a partner": int(dump.executions.attrs["unpaired"]),
         "events without a time": int(dump.executions.attrs["untimed"]),
-        "ends before starts": int(late.sum()),
+        "events without a usable duration": int((~usable).sum()),
         "operators recorded again as tasks": int(tasks.sum()),
         "dump not closed": int(dump.executions.attrs["unfinished"]),
     }

@@ -25,12 +25,15 @@ from kernelscope.analysis.trace import Trace, conform
 pc: Any = pyarrow.compute
 
 _NUMBER = r"^[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?$"
-_POWERS = {"": 0, "n": -9, "u": -6, "m": -3, "K": 3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_POWERS = {
+    "": 0, "nano": -9, "n": -9, "micro": -6, "\u00b5": -6, "\u03bc": -6, "u": -6, "milli": -3, "m": -3, "K": 3, "k": 3, "M": 6,
+    "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
 # ncu writes both the long and the short names, with powers of ten before them: Gbyte/second, Mbyte/block, usecond, Ghz, Kinst
 _UNIT = re.compile(
-    r"^(?P<power>[numKkMGTPE]?)(?P<unit>second|sec|s|byte|hz|inst|sector|cycle|block|warp|thread|request|W|Hz)(?=$|/|s\b)"
+    r"^(?P<power>nano|micro|milli|[nu\u00b5\u03bcmKkMGTPE]?)(?P<unit>second|sec|s|byte|hz|inst|sector|cycle|block|warp|thread|request|W|Hz)(?=$|/|s\b)"
 )
-_SECOND = re.compile(r"/(?:second|sec)$|^second$|^sec$")
+_SECOND = re.compile(r"/(?:second|sec)$|^(?:second|sec)s?$")
 
 DURATION = ("gpu__time_duration.sum", "gpu__time_duration.max", "gpu__time_duration.avg", "Duration", "GPU Time")
 _REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
@@ -63,10 +66,7 @@ def read(path: Path) -> Trace:
     kernels = _kernels(output, metrics)
     timed = kernels["duration_ns"].notna().to_numpy()
     if not timed.any():
-        raise EvidenceError(
-            f"{path}: {len(output.launches):,} launches and no duration of any; record with the section SpeedOfLight or "
-            "--metrics gpu__time_duration.sum too"
-        )
+        raise EvidenceError(f"{path}: {len(output.launches):,} launches and no duration of any{_without_duration(output)}")
     diagnostics["launches without a duration, left out with their metrics"] = int((~timed).sum())
     place = np.where(timed, np.cumsum(timed) - 1, -1)
     metrics["kernel"] = place[metrics["launch"].to_numpy(np.int64)]
@@ -77,6 +77,16 @@ def read(path: Path) -> Trace:
         info=_info(output, metrics),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
+
+
+def _without_duration(output: NcuOutput) -> str:
+    """Return why no launch has a duration, and what to do."""
+    names = output.metrics["name"].astype("string").str.strip()
+    rows = output.metrics.loc[names.isin(DURATION).to_numpy(dtype=bool), ["value", "unit"]].astype("string").fillna("")
+    if rows.empty:
+        return "; record with the section SpeedOfLight or --metrics gpu__time_duration.sum too"
+    value, unit = rows.iloc[0]
+    return f": the first is {value!r} with the unit {unit!r}, no time; print the table again with LC_ALL=C and --print-units base"
 
 
 def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
@@ -137,7 +147,8 @@ def _kernels(output: NcuOutput, metrics: pd.DataFrame) -> pd.DataFrame:
     executed = _whole(launches.get("Invocations", nothing)).fillna(1)
     device = _whole(launches.get("Device", nothing)).astype("string")
     shared = _of_launches(metrics, _STATIC, count) + _of_launches(metrics, _DYNAMIC, count)
-    duration = _of_launches(metrics, DURATION, count)
+    in_seconds = metrics["unit"].astype("string").eq("s").fillna(False).to_numpy(dtype=bool)
+    duration = _of_launches(metrics[in_seconds], DURATION, count)
     return pd.DataFrame(
         {
             "duration_ns": _rounded(duration * 1e9 * executed.to_numpy(np.float64), 2.0**62),

@@ -70,6 +70,7 @@ _CATEGORIES = {"CUDA_KERNEL": "kernels", "MEMORY_OPER": "copies", "CUDA_API": "c
 _COUNTS = ("Instances", "Num Calls", "Calls", "Count", "Operations", "Range Instances")
 _NAMES = ("Name", "Operation", "Range", "Kernel Name")
 _CUT = "\u2026"
+_GROUPED = r"^\d{1,3}(?:\.\d{3})+$"  # whole ns with points between thousands, or ns with a fraction, which there is none of
 _API_NAME = r"^(?:cuda|cu)[A-Z]"
 _VERSION_SUFFIX = r"(?:_v\d+)+$"
 _HEADINGS = (
@@ -200,6 +201,7 @@ def _fill(path: Path, tables: Mapping[str, StatsTable], chosen: Mapping[str, str
     for name, parts in frames.items():
         if parts:
             setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
+    printed_tables.refuse_nothing(path, result, [reason for reading in readings.values() for reason in reading.useless])
 
 
 def _process(tables: Mapping[str, StatsTable]) -> int | None:
@@ -216,9 +218,10 @@ class _StatsReader(printed_tables.TableRemarks):
     """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
 
     def __init__(self, path: Path, report: str, table: StatsTable, result: Trace) -> None:
-        super().__init__(result, table.rows)
+        super().__init__(result, table.rows, table.line)
         self.path, self.report, self.table = path, report, table
         self.count("lines of tables that cannot be read", table.unreadable)
+        self.none_of(table.unreadable)
 
     def ns(self, column: str) -> pd.Series:
         """Return a column of times in ns; all null where the table has no such column."""
@@ -230,6 +233,8 @@ class _StatsReader(printed_tables.TableRemarks):
             raise EvidenceError(
                 f"{self.path}, line {self.table.line}: column {column!r} names no unit; print it with one (no nohdrunit)"
             )
+        if (unit or "ns") in ("ns", "nanoseconds"):
+            values = values.mask(values.str.match(_GROUPED).fillna(False).astype(bool))
         result = text_tables.nanoseconds(values, unit or "ns")
         step = text_tables.resolution(values, unit or "ns") if unit not in (None, "ns") else 1
         if step > 1:
@@ -241,8 +246,7 @@ class _StatsReader(printed_tables.TableRemarks):
 
     def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:
         """Return the rows that hold what a row of the Trace must, and count the others."""
-        good = frame[list(needed)].notna().all(axis=1)
-        self.count("rows without usable time", int((~good).sum()))
+        good = self.good(frame, *needed)
         self.count("rows without a name", int((good & frame["name"].isna()).sum()))
         cut = frame["name"].cat.categories[frame["name"].cat.categories.str.endswith(_CUT)]
         what = "kernel names cut short by the tool" if "grid" in frame else "names cut short by the tool"

@@ -78,6 +78,7 @@ def read(path: Path) -> Trace:
     for name, parts in frames.items():
         setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
     _explain(output, steps, result)
+    printed_tables.refuse_nothing(path, result, [reason for reading in readings for reason in reading.useless])
     return result
 
 
@@ -105,10 +106,13 @@ class _PrintedReader(printed_tables.TableRemarks):
 
         sizes: bytes of each unit of size.
         """
-        super().__init__(result, table.rows)
+        super().__init__(result, table.rows, table.line)
         self.steps, self.sizes, self.table = steps, sizes, table
         self.columns = set(table.rows.columns)
         self.known = False
+        times = next((table.rows[name] for name in ("Duration", "Time") if name in self.columns), pd.Series(dtype="str"))
+        if not table.units and times.str.fullmatch(r"[\d.,]+").fillna(False).astype(bool).any():
+            self.hint = " (no row of known units stands below its header)"
 
     def frames(self, tables: list[PrintedTable]) -> dict[str, pd.DataFrame]:
         """Return rows by table of the Trace; none for a table that is not read or repeats another."""
@@ -122,16 +126,29 @@ class _PrintedReader(printed_tables.TableRemarks):
         elif self.columns >= _UNIFIED:
             read = self.unified_memory
         if read is None:
-            self.note(f"{self.table.section}, line {self.table.line}: a table that is not read")
+            self.unread()
             return {}
         self.known = True
-        self.count("lines of tables that cannot be read", len(self.table.unreadable) + self.table.damaged)
+        unreadable = len(self.table.unreadable) + self.table.damaged
+        self.count("lines of tables that cannot be read", unreadable)
+        self.none_of(unreadable)
         for line in self.table.unreadable[:_NAMED]:
             self.note(f"line {line}: no row of its table; what it says is not counted")
         if read == self.summed and self.table.device is None and any(self.repeats(other) for other in tables):
             self.note(f"line {self.table.line}: the summary of all devices repeats those of each device; it is not counted twice")
             return {}
         return read()
+
+    def unread(self) -> None:
+        """Say why the table is not read: it lacks a column, or it is of another kind."""
+        whole = _TRACE if "Start" in self.columns else _SUMMARY
+        missing = sorted(whole - self.columns)
+        if self.table.section in ("Profiling result", "API calls") and len(missing) == 1:
+            self.known = True
+            self.count("rows of tables that lack a column", len(self.rows))
+            self.useless.append(f"line {self.line}: the table has no column {missing[0]}")
+        else:
+            self.note(f"{self.table.section}, line {self.line}: a table that is not read")
 
     def repeats(self, other: PrintedTable) -> bool:
         """Whether another table is this summary for one device."""
@@ -141,11 +158,11 @@ class _PrintedReader(printed_tables.TableRemarks):
         """Return a column of times in ns; all null where the table has no such column."""
         if column not in self.rows:
             return self.absent()
-        unit = self.table.units.get(column)
-        step = text_tables.resolution(self.rows[column], unit) if column in ("Start", "Duration", "Time") else 1
+        unit, values = self.table.units.get(column), printed_tables.decimal_points(self.rows[column])
+        step = text_tables.resolution(values, unit) if column in ("Start", "Duration", "Time") else 1
         if step > 1:
             self.steps[column] = max(step, self.steps.get(column, 1))
-        return text_tables.nanoseconds(self.rows[column], unit)
+        return text_tables.nanoseconds(values, unit)
 
     def bytes(self, *columns: str) -> pd.Series:
         """Return sizes in bytes, from the first of these columns that the table has."""
@@ -156,8 +173,7 @@ class _PrintedReader(printed_tables.TableRemarks):
 
     def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:
         """Return the rows that hold what a row of the Trace must, and count the others and names that were cut."""
-        good = frame[list(needed)].notna().all(axis=1)
-        self.count("rows without usable time", int((~good).sum()))
+        good = self.good(frame, *needed)
         if "name" in frame:
             self.count("names cut short by the tool", int(frame["name"].str.endswith("...").fillna(False).sum()))
         return frame[good]

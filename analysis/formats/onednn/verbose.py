@@ -41,6 +41,8 @@ _ONEDNN_KEYS = (
     "engine", "primitive", "implementation", "propagation", "memory", "attributes", "auxiliary", "problem",
 )  # fmt: skip
 _MKL_COLUMNS = ("kind", "dtype", "problem", "m", "n", "k", "transpose")
+_EXECUTED = r"_verbose,.*\bexec,|^MKL_VERBOSE [^I\W]\w*\("
+_SHOWN = 40  # characters of a line in a message
 _PHASES = {"forward": "forward", "backward": "backward"}
 
 
@@ -61,6 +63,8 @@ def read(path: Path) -> Trace:
     kernels = pd.concat([_timed(timed), _summed_onednn(untimed), _summed_mkl(mkl)], ignore_index=True)
     strings = stream.strings_of(result.onednn["text"])
     totals = pd.concat([conform("totals", _created(strings)), conform("totals", _partitions(strings))], ignore_index=True)
+    if kernels.empty and totals.empty:
+        _refuse_unread(path, result)
     diagnostics = {
         "oneDNN lines that end before the duration": int(onednn.attrs["without_time"]),
         "unreadable oneDNN lines": onednn.attrs["parse_failures"],
@@ -72,6 +76,19 @@ def read(path: Path) -> Trace:
         info=_info(result, timed, len(untimed) + len(mkl), kernels["device"]),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
+
+
+def _refuse_unread(path: Path, result: stream.Stream) -> None:
+    """Raise EvidenceError where lines tell of executions, and none can be read."""
+    lines = pd.concat([result.onednn, result.mkl]).sort_values("line_number", kind="stable")
+    executed = lines[lines["text"].str.contains(_EXECUTED, regex=True).to_numpy(dtype=bool)]
+    if len(executed):
+        text = str(executed["text"].iloc[0]).removesuffix("\ufffd")
+        place = next(number for number, line in enumerate(stream.lines(path), start=1) if text in line)  # of all lines
+        raise EvidenceError(
+            f"{path}, line {place}: none of {len(executed):,} lines of executions is as the library prints it, with a time; "
+            f"the first ends in {text[-_SHOWN:]!r}; record again"
+        )
 
 
 def _timed(lines: pd.DataFrame) -> pd.DataFrame:

@@ -179,7 +179,7 @@ class _PacketReader:
         legacy = np.zeros(len(rows), dtype=bool)
         legacy[blocks[_LEGACY][0]] = True
         old = (columns["delta_us"] != 0) | (columns["absolute_us"] != 0)
-        self._count("events with times of a kind that is no longer written, not read", int(old.sum()))
+        self._count("events with times of a kind that is no longer written", int(old.sum()))
         table = pd.DataFrame(
             {
                 "order": rows,

@@ -83,9 +83,10 @@ def read(path: Path) -> CsvTable:
     titles = titles_of(lines[first])
     if len(titles) < 2 or len(set(titles)) < len(titles):
         raise EvidenceError(f"{path}, line {first + 1}: no header with distinct titles; copy it again")
+    below = [line for line in lines[first + 1 :] if line != lines[first]]  # files written one behind the other repeat the titles
     free = next((titles.index(name) for name in _NAMES if name in titles), len(titles) - 1)
     try:
-        rows, unread = text_tables.delimited(lines[first + 1 :], len(titles), free)
+        rows, unread = text_tables.delimited(below, len(titles), free)
     except ValueError as error:
         raise EvidenceError(f"{path}: cannot be taken apart into columns ({error}); copy it again") from error
     if rows.empty and unread:

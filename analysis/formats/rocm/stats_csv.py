@@ -48,8 +48,9 @@ def read(path: Path) -> Trace:
     findings.diagnostics["lines that are no rows"] += table.unreadable
     frame = pd.DataFrame({"name": table.column("name").astype("object"), "count": table.numbers("calls")})
     frame["duration_ns"] = table.durations("totaldurationns")
-    frame["min_ns"], frame["max_ns"] = table.durations("minns"), table.durations("maxns")
-    usable = frame["duration_ns"].notna() & frame["count"].notna() & frame["name"].notna()
+    shortest, longest = table.durations("minns"), table.durations("maxns")
+    frame["min_ns"], frame["max_ns"] = shortest.where(shortest >= 0), longest.where(longest >= 0)
+    usable = (frame["duration_ns"] >= 0).fillna(False) & (frame["count"] > 0).fillna(False) & frame["name"].notna()
     findings.diagnostics["rows without a name, number or time"] += int((~usable).sum())
     frame = frame[usable]
     if frame.empty:

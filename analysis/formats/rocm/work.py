@@ -46,9 +46,9 @@ class RowsRead:
             self.rows.setdefault(table, []).append(rows)
 
     def timed(self, what: str, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows that have a start and, not before it, an end, in the order of their starts."""
-        known = (rows["start_ns"].notna() & rows["end_ns"].notna()).to_numpy(bool)
-        start, end = (rows[edge].to_numpy(np.int64, na_value=0) for edge in ("start_ns", "end_ns"))
+        """Return the rows that have a start and, not before it, an end, in the order of their starts; below zero is no time."""
+        start, end = (rows[edge].to_numpy(np.int64, na_value=-1) for edge in ("start_ns", "end_ns"))
+        known = (start >= 0) & (end >= 0)
         backwards = known & (end < start)
         self.diagnostics[f"{what} without a time"] += int((~known).sum())
         self.diagnostics[f"{what} ending before they start"] += int(backwards.sum())

@@ -10,10 +10,12 @@
     counters  memory in use by allocator: time_ns, allocator, bytes
     others    how many events there are of other phases, by phase: dependencies (s, t), tensors' lives (N, O, D)
     untimed   executions without a usable time, which are left out
+    damaged   events with a duration, as only executions have it, of a phase that TensorFlow does not write
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -28,6 +30,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import read_content
 
+_PHASES = frozenset("XMCstfNOD")
 _LAST_US = 4_000_000_000_000_000  # start and duration together fit 64 bits as ns
 _Microseconds = Annotated[int, msgspec.Meta(le=_LAST_US)] | Annotated[float, msgspec.Meta(le=_LAST_US)]
 
@@ -65,6 +68,7 @@ class Timeline:
     counters: pd.DataFrame
     others: dict[str, int]
     untimed: int
+    damaged: int
 
 
 def read(path: Path | str) -> Timeline:
@@ -84,12 +88,14 @@ def read(path: Path | str) -> Timeline:
         raise EvidenceError(f"{path}: not JSON, or cut short ({error}); write the timeline again") from error
     table = _executions(executions, arguments, names)
     usable = (table["start_ns"] >= 0) & (table["duration_ns"] >= 0)
-    phases = pd.Series(list(_all(events, "ph")), dtype="object").value_counts()
+    damaged = [row for row in events if row.ph not in _PHASES and row.dur >= 0]
+    phases = Counter(_all(events, "ph")) - Counter(_all(damaged, "ph"))
     return Timeline(
         events=table[usable].reset_index(drop=True),
         counters=_counters(counters, counted),
-        others={str(phase): int(count) for phase, count in phases.items() if phase not in ("X", "M", "C")},
+        others={phase: count for phase, count in phases.items() if phase not in ("X", "M", "C")},
         untimed=int((~usable).sum()),
+        damaged=len(damaged),
     )
 
 

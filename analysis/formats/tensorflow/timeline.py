@@ -40,6 +40,7 @@ def read(path: Path) -> Trace:
     events = timeline.events
     events = pd.concat([events, events["process"].str.extract(_STREAM)], axis=1)
     events["end_ns"] = events["start_ns"] + events["duration_ns"]
+    events, bare = _told(events)
     on_device = events["gpu"].notna().to_numpy(dtype=bool)
     work, duplicates = _once(events[on_device])
     operators = _operators(events[~on_device])
@@ -50,6 +51,8 @@ def read(path: Path) -> Trace:
         "duplicates on stream:all and memcpy": duplicates,
         "device rows on no stream": int(work["thread"].isna().sum()),
         "executions without a time": timeline.untimed,
+        "executions of which ph is damaged": timeline.damaged,
+        "executions on a GPU without their arguments, left out": bare,
         "dependencies not read": sum(timeline.others.get(phase, 0) for phase in "stf"),
         "lives of tensors not read": sum(timeline.others.get(phase, 0) for phase in "NOD"),
         "other events not read": sum(count for phase, count in timeline.others.items() if phase not in tuple("stfNOD")),
@@ -62,6 +65,13 @@ def read(path: Path) -> Trace:
         info=_info(operators, kernels, bool(len(work)), has_gpu),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
+
+
+def _told(events: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Return the events without those of a GPU that name no node where others do, and their number: they repeat unknown ones."""
+    told = (events["node"].notna() | events["gpu"].isna()).to_numpy(dtype=bool)
+    named = (events["node"].notna() & events["gpu"].notna()).any()
+    return (events[told].reset_index(drop=True), int((~told).sum())) if named else (events, 0)
 
 
 def _once(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:

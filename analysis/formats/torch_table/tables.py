@@ -22,7 +22,7 @@ from kernelscope.analysis.files import text_tables
 _DASHES = re.compile(r"-{3,}")
 _RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
 _HEADING = re.compile(r"^.{0,200}?\bName\s.*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
-_TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total: *(?P<time>[\d.]+ *(?:us|ms|s))\s*$")
+_TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total: *(?P<time>[\d.,]+ *(?:us|ms|s))\s*$")
 _DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*) (?:total|time avg)$")
 _KNOWN = {
     "Name": "name", "Self CPU": "self_cpu", "Self CPU total": "self_cpu", "CPU total": "cpu", "CPU time": "cpu_average",

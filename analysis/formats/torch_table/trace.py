@@ -62,10 +62,23 @@ def read(path: Path) -> Trace:
         frames = [part[name] for part in parts if len(part[name])]
         setattr(trace, name, conform(name, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()))
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
-        raise EvidenceError(f"{path}, line {result[0].line}: the table has no rows; print it again")
+        raise EvidenceError(f"{path}, {_nothing(result)}; print it again")
     if not len(trace.kernels):
         trace.info["unavailable"]["kernels"] = "the table tells no device's own time and no operator's on the CPU"
     return trace
+
+
+def _nothing(result: list[OperatorTable]) -> str:
+    """Return why nothing came of the tables: without rows, or with rows of which none could be used."""
+    table = next((table for table in result if len(table.rows)), result[0])
+    if table.rows.empty:
+        return f"line {table.line}: the table has no rows"
+    column = "self_device" if "self_device" in table.rows else "self_cpu" if "self_cpu" in table.rows else "cpu"
+    name, *cells = table.rows.reindex(columns=["name", column, "count"]).fillna("").iloc[0]
+    return (
+        f"line {table.line}: none of the table's {len(table.rows):,} rows has a usable time and count; "
+        f"the first, {name!r}, has the time {cells[0]!r} and the count {cells[1]!r}"
+    )
 
 
 def _chosen(result: list[OperatorTable], remarks: printed.Remarks) -> list[OperatorTable]:
@@ -109,16 +122,22 @@ class _TableReader:
         self.table, self.rows, self.remarks = table, table.rows, remarks
         self.name = table.rows["name"].astype("string")
         self.device = table.device.lower()
-        on_host = (self.ns("cpu").fillna(self.ns("self_cpu")) > 0) | (self.ns("self_cpu") > 0)
+        timed = ((self.ns("cpu").fillna(self.ns("self_cpu")) > 0) | (self.ns("self_cpu") > 0)).fillna(False).to_numpy(dtype=bool)
         on_device = (self.ns("self_device") > 0).fillna(False).to_numpy(dtype=bool)
-        self.host: Flags = on_host.fillna(False).to_numpy(dtype=bool) | ~on_device
+        # neither an operator nor a kernel: as both it might count twice
+        self.doubtful: Flags = self.unreadable("cpu") | self.unreadable("self_cpu")
+        self.host: Flags = timed | self.doubtful | ~(on_device | self.unreadable("self_device"))
         self.on_device: Flags = on_device
 
     def ns(self, column: str) -> pd.Series:
         """Return a column's times in ns; null where the table has no such column."""
         if column not in self.rows:
             return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
-        return text_tables.nanoseconds(self.rows[column], "us")
+        return text_tables.nanoseconds(printed.decimal_points(self.rows[column]), "us")
+
+    def unreadable(self, column: str) -> Flags:
+        """Return which rows have no time in a column that the table has."""
+        return self.ns(column).isna().to_numpy(dtype=bool) & (column in self.rows)
 
     def like(self, pattern: str) -> Flags:
         return self.name.str.contains(pattern, regex=True).fillna(False).to_numpy(dtype=bool)
@@ -135,7 +154,7 @@ class _TableReader:
         """
         own = self.ns("self_device").fillna(0)
         alone = ~self.host & ~self.annotations_on_device()
-        operators = self.on_device & self.host & ~self.like(_ANNOTATIONS)
+        operators = self.on_device & self.host & ~self.doubtful & ~self.like(_ANNOTATIONS)
         return operators if 2 * int(own[alone].sum()) < int(own[operators].sum()) else alone
 
     def read(self) -> dict[str, pd.DataFrame]:
@@ -163,9 +182,10 @@ class _TableReader:
         )
         frame["operator"] = self.name.where(self.host)
         frame["attribution"] = "none"
-        usable = frame["duration_ns"].notna() & frame["count"].notna() & (frame["count"] > 0)
-        self._count("rows without a usable time or count", int((chosen & ~usable.to_numpy(dtype=bool)).sum()))
-        return frame[chosen & usable.to_numpy(dtype=bool) & (frame["duration_ns"] > 0).fillna(False).to_numpy(dtype=bool)]
+        usable = (frame["duration_ns"].notna() & (frame["count"] > 0).fillna(False)).to_numpy(dtype=bool)
+        untimed = self.unreadable("self_device") | self.doubtful
+        self._count("rows without a usable time or count", int((untimed | (chosen & ~usable)).sum()))
+        return frame[chosen & usable & (frame["duration_ns"] > 0).fillna(False).to_numpy(dtype=bool)]
 
     def _totals(self) -> pd.DataFrame:
         """Return operators, calls of a device's runtime, and ranges, with their times on the CPU, others' inside included."""
@@ -198,10 +218,11 @@ class _TableReader:
             remarks.note(
                 "no rows of kernels: an operator's own time on the device stands for its kernels, and its calls are counted"
             )
-        total = text_tables.nanoseconds(pd.Series([table.totals.get(table.device, "")]), "us").iloc[0]
+        told = printed.decimal_points(pd.Series([table.totals.get(table.device, "")], dtype="str"))
+        total = text_tables.nanoseconds(told, "us").iloc[0]
         if self.device and not pd.isna(total):
             left = int(total) - int(work["duration_ns"].sum())
-            step = text_tables.resolution(pd.Series([table.totals[table.device]]), "us")
+            step = text_tables.resolution(told, "us")
             self._count(
                 "device time in the sum below the table that no row read tells, ns", left if left > 2 * step * len(work) else 0
             )

@@ -138,7 +138,9 @@ def test_of_a_run_that_was_killed_it_is_said_that_it_is_not_to_be_shared(folder)
     record = json.loads((folder / "run.json").read_text())
     record.update(passes={}, complete=False, reason=NOT_ENDED)
     (folder / "run.json").write_text(json.dumps(record))
-    with pytest.raises(EvidenceError, match="was not looked through for secrets; run it again with --force, and do not share this folder"):
+    with pytest.raises(
+        EvidenceError, match="was not looked through for secrets; run it again with --force, and do not share this folder"
+    ):
         Run(folder).trace()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import captures
 from tests.places import ROOT
 
 PATH = ROOT.parent / "shared/corpus/more" / (
@@ -77,8 +78,31 @@ def test_totals_have_no_times(tmp_path):
 def test_a_header_alone_is_refused(tmp_path):
     path = tmp_path / "kernel_details.csv"
     path.write_text("Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us)\n1,a,b,AI_CORE,N/A,N/A\n")
-    with pytest.raises(EvidenceError, match=r"no row below its header \(line 1\) holds a name and its time; export it again"):
+    said = r"kernel_details\.csv, line 1: none of the table's 1 rows has a name and times .*; the first: name 'a', start \(us\)"
+    with pytest.raises(EvidenceError, match=said):
         ks.read(path)
+    path.write_text("Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us)\n")
+    with pytest.raises(EvidenceError, match=r"kernel_details\.csv, line 1: no row below the table's header; export it again"):
+        ks.read(path)
+
+
+def test_rows_below_zero_are_left_out_and_told_by_every_command(tmp_path):
+    path = tmp_path / "table.csv"
+    header = "Name,Type,Accelerator Core,Start Time(us),Duration(us)\n"
+    path.write_text(header + "a,Mm,AI_CORE,5,2\nb,Mm,AI_CORE,8,-2\nc,Mm,AI_CORE,9,1.5\n")
+    trace = captures.read(path)
+    assert trace.kernels[["name", "duration_ns"]].values.tolist() == [["a", 2000], ["c", 1500]]
+    assert captures.lost(trace) == {"rows without a name or a usable time": 1}
+    path.write_text("OP Type,Core Type,Count,Total Time(us)\nCast,AI_CORE,2,3\nMm,AI_CORE,2,-3\nAdd,AI_CORE,0,3\n")
+    trace = captures.read(path)
+    assert trace.kernels[["name", "duration_ns"]].values.tolist() == [["Cast", 3000]]
+    assert captures.lost(trace) == {"rows without a name, a count or a usable time": 2}
+
+
+def test_durations_in_milliseconds(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("Name,Type,Accelerator Core,Start Time(us),Duration(ms)\na,Mm,AI_CORE,1695115378713661.123,2.5\n")
+    assert ks.read(path).kernels[["start_ns", "duration_ns"]].values.tolist() == [[1695115378713661123, 2_500_000]]
 
 
 def test_tables_of_others_are_none(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 import kernelscope as ks
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import captures
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus/more"
@@ -158,14 +159,14 @@ def test_types_tell_kernels_copies_and_waits(tmp_path):
         task("MEMCPY_ASYNC", 4, 2, "SDMA", operation="host to device", **{"size(B)": 4096}),
             task("MEMCPY_ASYNC", 6, 1, "PCIE_DMA_SQE"),
         task("EVENT_WAIT", 8, 4, "EVENT_WAIT_SQE"), task("Notify_Wait", 9, 4, "NOTIFY_WAIT_SQE"),
-            task("n", 10, 1, "PLACE_HOLDER_SQE"),
+            task("n", 10, 1, "PLACE_HOLDER_SQE"), task("Notify Wait", 11, 1, "Notify Wait"),
     ))  # fmt: skip
     assert list(trace.kernels["name"]) == ["Cast", "trans_Cast_5", "x"]
     assert trace.diagnostics["tasks of unknown types, taken for kernels"] == 1
     assert list(trace.copies["operation"]) == ["host to device", "other"]
     assert trace.copies["bytes"].iloc[0] == 4096
     assert trace.copies["bytes"].isna().iloc[1]
-    assert len(trace.syncs) == 3
+    assert len(trace.syncs) == 4
     assert trace.kernels["launch_ns"].isna().all()
 
 
@@ -180,6 +181,22 @@ def test_planes_of_collectives_are_not_counted_again(tmp_path):
     assert trace.kernels.set_index("name")["thread"]["hcom_allReduce__1_0_1"] == 4
     assert trace.copies.empty
     assert trace.info["not_read"] == {"planes of collectives": 1}
+
+
+def test_tasks_that_lost_their_arguments_are_left_out_and_told_by_every_command(tmp_path):
+    collective = {**task("hcom_allReduce__1_0_1", 10, 20, "", 0, 5, HCCL), "args": {"connection_id": 5}}
+    other = {**task("hcom_allReduce__1_0_2", 40, 20, "", 0, 6, HCCL), "args": {}}
+    bare = {**task("SDMA", 13, 3, "SDMA", 4, 5), "args": {}}
+    own, add = task("SDMA", 12, 3, "SDMA", 4, 5), task("Add", 70, 1, "AI_VECTOR_CORE")
+    trace = captures.read(written(tmp_path, collective, other, own, bare, add))
+    assert trace.kernels[["name", "duration_ns"]].values.tolist() == [
+        ["Add", 1000], ["hcom_allReduce__1_0_1", 20_000], ["hcom_allReduce__1_0_2", 20_000],
+    ]  # fmt: skip
+    assert trace.copies.empty
+    assert captures.lost(trace) == {
+        "tasks without their arguments, left out": 1,
+        "collectives without their connection, whose tasks count beside them": 1,
+    }
 
 
 def test_processes_that_nobody_knows_are_said(tmp_path):

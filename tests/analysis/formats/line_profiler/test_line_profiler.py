@@ -113,6 +113,17 @@ def test_methods_of_one_name_are_told_apart(tmp_path):
     assert breakdowns.breakdown(trace, "line").step_ns == 2 * 99_000
 
 
+@pytest.mark.parametrize("time", ["-12.0", "12,0"])
+def test_a_report_of_which_no_time_can_be_read_is_refused_with_the_first(tmp_path, time):
+    table = block("a.py", "f", 10).replace("12.0 ", f"{time} ")
+    with pytest.raises(EvidenceError, match=r"profile\.txt, line 10: hits and time cannot be read, as in all 2 lines that ran"):
+        line_profiler.read(saved(tmp_path, "Timer unit: 1e-06 s\n" + table))
+    trace = line_profiler.read(saved(tmp_path, "Timer unit: 1e-06 s\n" + table + block("b.py", "g", 20)))
+    assert trace.lines["time_ns"].tolist() == [12_000, 12_000]
+    assert trace.diagnostics["unreadable_lines"] == 2
+    assert not any("never ran" in note for note in trace.info["notes"])
+
+
 def saved(tmp_path: Path, content: str | bytes, name: str = "profile.txt") -> Path:
     path = tmp_path / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)

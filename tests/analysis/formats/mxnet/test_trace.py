@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from collections import Counter, defaultdict
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.mxnet import trace as mxnet
+from kernelscope.analysis.recordings import captures
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus/mxnet"
@@ -161,11 +163,41 @@ def test_a_dump_that_was_not_closed_is_read(tmp_path):
     assert trace.diagnostics == {"dump not closed": 1}
 
 
-def test_what_has_no_partner_no_time_or_ends_before_its_start_is_counted(tmp_path):
+def test_what_has_no_partner_no_time_or_no_duration_is_left_out_and_told_by_every_command(tmp_path):
     untimed = {"name": "x", "cat": "operator", "ph": "B", "pid": 0, "tid": 1}
-    trace = read(tmp_path, event("B", 9), event("E", 4), event("B", 20, "Lost"), untimed)
-    assert trace.diagnostics == {"events without a partner": 1, "events without a time": 1, "ends before starts": 1}
-    assert trace.kernels["duration_ns"].tolist() == [0]
+    trace = read(
+        tmp_path, event("B", 9), event("E", 4), event("B", 20, "Lost"), untimed, event("X", 30, "Dot"),
+        event("X", 40, "Dot", dur=2),
+    )  # fmt: skip
+    lost = {"events without a partner": 3, "events without a time": 1, "events without a usable duration": 1}
+    assert trace.diagnostics == captures.lost(trace) == lost
+    assert trace.kernels[["name", "duration_ns"]].values.tolist() == [["Dot", 2000]]
+
+
+def test_a_lost_end_leaves_the_other_operators_as_they_are(tmp_path):
+    rows = [event(phase, at) for start in (0, 10, 20) for phase, at in (("B", start), ("E", start + 3))]
+    trace = read(tmp_path, *rows[:1], *rows[2:])
+    assert trace.kernels[["start_ns", "duration_ns"]].values.tolist() == [[10_000, 3000], [20_000, 3000]]
+    assert captures.lost(trace) == {"events without a partner": 1}
+
+
+@pytest.mark.parametrize("order", ["reversed", "by name", "shuffled"])
+def test_events_in_any_order_make_the_same_kernels(tmp_path, order):
+    rows = [
+        event("B", 1, "outer"), event("B", 1, "Dot"), event("E", 4, "Dot"), event("B", 4, "Dot"), event("E", 4, "Dot"),
+        event("B", 4, "Dot"), event("E", 9, "Dot"), event("E", 9, "outer"), event("B", 9, "outer"), event("E", 9, "outer"),
+    ]  # fmt: skip
+    other = {
+        "reversed": rows[::-1],
+        "by name": sorted(rows, key=lambda row: (row["name"], -row["ts"])),
+        "shuffled": random.Random(5).sample(rows, len(rows)),
+    }[order]
+    expected = [("Dot", 1000, 3000), ("Dot", 4000, 0), ("Dot", 4000, 5000), ("outer", 9000, 0)]
+    for written in (rows, other):
+        trace = read(tmp_path, *written)
+        kernels = trace.kernels
+        assert sorted(zip(kernels["name"], kernels["start_ns"], kernels["duration_ns"], strict=True)) == expected
+        assert captures.lost(trace) == {}
 
 
 @pytest.mark.parametrize(

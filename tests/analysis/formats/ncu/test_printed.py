@@ -114,6 +114,37 @@ def test_without_durations_it_is_refused(tmp_path):
         ks.read(path)
 
 
+def details(*rows):
+    """Return the page details with a duration of a launch for each (value, unit)."""
+    lines = [KERNEL.format(number, "k") + f'"SOL","Duration","{unit}","{value}"' for number, (value, unit) in enumerate(rows)]
+    return "\n".join([HEAD + '"Section Name","Metric Name","Metric Unit","Metric Value"', *lines]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("unit", "ns"),
+    [("ns", 2), ("nsecond", 2), ("nanoseconds", 2), ("us", 2000), ("usecond", 2000), ("\u00b5s", 2000), ("\u03bcs", 2000),
+     ("microsecond", 2000), ("microseconds", 2000), ("usec", 2000), ("ms", 2_000_000), ("msecond", 2_000_000),
+     ("millisecond", 2_000_000), ("s", 2 * 10**9), ("second", 2 * 10**9), ("seconds", 2 * 10**9), ("sec", 2 * 10**9)],
+)  # fmt: skip
+def test_durations_in_every_unit_of_time(tmp_path, unit, ns):
+    path = tmp_path / "ncu.csv"
+    path.write_text(details(("2", unit)), encoding="utf8")
+    assert ks.read(path).kernels["duration_ns"].tolist() == [ns]
+
+
+@pytest.mark.parametrize("unit", ["foo", "", "cycle", "minute", "%"])
+def test_a_duration_in_another_unit_is_none_and_is_told_by_every_command(tmp_path, unit):
+    path = tmp_path / "ncu.csv"
+    path.write_text(details(("2", "us"), ("3", unit)))
+    trace = captures.read(path)
+    assert trace.kernels["duration_ns"].tolist() == [2000]
+    assert captures.lost(trace) == {"launches without a duration, left out with their metrics": 1}
+    path.write_text(details(("3", unit)))
+    said = rf"ncu\.csv: 1 launches and no duration of any: the first is '3' with the unit '{unit}', no time; print"
+    with pytest.raises(EvidenceError, match=said):
+        captures.read(path)
+
+
 def test_metrics_go_to_a_timelines_kernels_by_name_grid_block_and_turn(tmp_path):
     ncu, timeline = tmp_path / "ncu.csv", tmp_path / "trace.json"
     ncu.write_text(RAW)

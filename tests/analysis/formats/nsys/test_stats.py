@@ -10,6 +10,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nsys import stats as nsys_stats
+from kernelscope.analysis.recordings import captures
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -360,6 +361,52 @@ done
     assert trace.kernels["name"].tolist() == ["k", "cut start", 'named "so", badly', "after an empty line"]
     assert trace.kernels["start_ns"].isna().tolist() == [False, True, False, False]
     assert trace.diagnostics == {"lines of tables that cannot be read": 1, "rows without usable time": 1}
+
+
+TOTALS = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+
+
+def totals_row(total, instances="3", name="k"):
+    return f'100.0,{total},{instances},20.0,20.0,10,30,1.0,"{name}"\n'
+
+
+@pytest.mark.parametrize(
+    ("total", "instances", "lost", "why"),
+    [
+        (
+            "57.630",
+            "3",
+            "rows without usable time",
+            "none of the table's 2 rows has a usable duration and count; the first: 100.0, 57",
+        ),
+        (
+            "60",
+            "0",
+            "rows without usable time",
+            "none of the table's 2 rows has a usable duration and count; the first: 100.0, 60, 0",
+        ),
+        ("60", "-1", "rows without usable time", "none of the table's 2 rows has a usable duration and count"),
+        ("-60", "3", "lines of tables that cannot be read", "none of 2 lines below the table's titles is a row"),
+        ("", "3", "lines of tables that cannot be read", "none of 2 lines below the table's titles is a row"),
+        ("1'060", "3", "lines of tables that cannot be read", "none of 2 lines below the table's titles is a row"),
+    ],
+)
+def test_a_summary_without_a_usable_time_or_count_is_left_out_and_told(tmp_path, total, instances, lost, why):
+    bad = totals_row(total, instances, "bad")
+    trace = read_text(tmp_path, TOTALS + totals_row("60") + bad)
+    assert listed(trace.kernels, "name", "duration_ns", "count") == [("k", 60, 3)]
+    assert captures.lost(trace) == {lost: 1}
+    path = tmp_path / "bad.csv"
+    path.write_text(TOTALS + bad + bad)
+    with pytest.raises(EvidenceError, match=rf"bad\.csv, line 1: {why}.*; print it again$"):
+        nsys_stats.read(path)
+
+
+def test_rows_of_a_trace_that_end_before_they_start_are_left_out_and_told(tmp_path):
+    text = "Start (ns),Duration (ns),CorrId,Device,Strm,Name\n1000,10,1,GPU (0),7,k\n2000,-10,2,GPU (0),7,k\n"
+    trace = read_text(tmp_path, text)
+    assert trace.kernels["duration_ns"].tolist() == [10]
+    assert captures.lost(trace) == {"rows without usable time": 1}
 
 
 def test_utf16_and_windows_line_ends(tmp_path):

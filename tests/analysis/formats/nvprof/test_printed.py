@@ -385,6 +385,57 @@ def test_rows_with_a_damaged_start_are_counted(tmp_path, damaged):
     assert captures.lost(trace) == {"lines of tables that cannot be read": 1}
 
 
+SUMMARY = """\
+==3== NVPROF is profiling process 3, command: ./a
+==3== Profiling result:
+"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
+,%,ms,,us,us,us,
+"GPU activities",75.000000,0.003000,2,1.500000,1.000000,2.000000,"gemm(int, int)"
+"GPU activities",25.000000,0.001000,1,1.000000,1.000000,1.000000,"add(int)"
+"""
+NONE = "line 3: none of the table's 2 rows has a usable count and duration"
+API_CALLS = '"API calls",100.000000,0.500000,1,500.000000,500.000000,500.000000,"cudaMalloc"\n'
+
+
+def test_decimal_commas_are_points(tmp_path):
+    commas = re.sub(r"(?<![\w.])(\d+)\.(\d{6})", r'"\1,\2"', SUMMARY)
+    expected = [("gemm(int, int)", 2, 3000, 1000, 2000), ("add(int)", 1, 1000, 1000, 1000)]
+    for text in (SUMMARY, commas):
+        assert listed(read_text(tmp_path, text).kernels, "name", "count", "duration_ns", "min_ns", "max_ns") == expected
+    text = SUMMARY.replace("0.003000", '"1,000.003000"')
+    assert listed(read_text(tmp_path, text).kernels, "duration_ns") == [(1_000_003_000,), (1000,)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"Calls"', '"Count"', r"line 3: the table has no column Calls"),
+        (
+            ",%,ms,,us,us,us,\n",
+            "",
+            rf"{NONE} \(no row of known units stands below its header\); the first: GPU activities, 75\.0",
+        ),
+        (",%,ms,", ",%,min,", rf"{NONE} \(no row of known units stands below its header\); the first: GPU activities, 75\.0"),
+        (",0.00", ",-0.00", rf"{NONE}; the first: GPU activities, 75\.0"),
+    ],
+)
+def test_a_table_of_which_nothing_is_usable_is_refused_with_its_line_and_why(tmp_path, old, new, said):
+    path = tmp_path / "capture"
+    path.write_text(SUMMARY.replace(old, new))
+    with pytest.raises(EvidenceError, match=rf"capture, {said}.*; print it again$") as error:
+        captures.read(path)
+    assert "\n" not in str(error.value)
+
+
+def test_kernels_of_which_none_is_usable_are_told_beside_calls_that_are(tmp_path):
+    path = tmp_path / "capture"
+    path.write_text(SUMMARY.replace(",0.00", ",-0.00") + API_CALLS)
+    trace = captures.read(path)
+    assert listed(trace.totals, "name", "duration_ns") == [("cudaMalloc", 500_000)]
+    assert captures.lost(trace) == {"rows without usable time": 2}
+    assert "none of the table's 2 rows has a usable count and duration" in trace.info["unavailable"]["kernels"]
+
+
 def test_output_of_the_program_inside_of_a_table(tmp_path):
     text = """\
 ==3== Profiling result:

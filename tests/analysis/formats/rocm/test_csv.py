@@ -239,6 +239,26 @@ def test_damage_is_refused_in_one_line(tmp_path, content, message):
     assert "\n" not in str(error.value)
 
 
+def test_totals_below_zero_are_left_out_and_told_by_every_command(tmp_path):
+    rows = '"a",2,50,25.0,50.0,20,30,1.0\n"b",2,-40,20.0,40.0,20,30,1.0\n"c",-1,10,10.0,10.0,10,10,0.0\n"d",1,10,10,9,-1,-2,0\n'
+    trace = read(tmp_path, TITLES + rows, "1_kernel_stats.csv")
+    assert trace.kernels[["name", "duration_ns"]].to_numpy().tolist() == [["a", 50], ["d", 10]]
+    assert captures.lost(trace) == {"rows without a name, number or time": 2}
+
+
+def test_times_below_zero_are_none(tmp_path):
+    trace = read(tmp_path, V3_KERNELS.replace(",2414192765353337,", ",-2414192765353337,"))
+    assert trace.kernels["duration_ns"].tolist() == [2414192765435326 - 2414192765424862]
+    assert captures.lost(trace) == {"kernels without a time": 1}
+
+
+def test_tables_written_one_behind_the_other_are_one(tmp_path):
+    header, first, second = V3_KERNELS.splitlines()
+    trace = read(tmp_path, "\n".join([header, first, header, second]) + "\n")
+    assert trace.kernels["duration_ns"].tolist() == read(tmp_path, V3_KERNELS).kernels["duration_ns"].tolist()
+    assert trace.diagnostics == {}
+
+
 def test_a_line_cut_short_is_counted(tmp_path):
     trace = read(tmp_path, V3_KERNELS + '"KERNEL_DISPATCH","Agent 4",1,2,21')
     assert len(trace.kernels) == 2

@@ -9,6 +9,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.tensorflow import timeline as tensorflow_timeline
+from kernelscope.analysis.recordings import captures
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus/tf"
@@ -175,6 +176,22 @@ def test_odd_events_are_counted_and_a_compressed_file_reads_the_same(tmp_path):
     packed.write_bytes(gzip.compress(text.encode()))
     assert tensorflow_timeline.matches(read_head(packed))
     assert tensorflow_timeline.read(packed).kernels.equals(trace.kernels)
+
+
+def test_work_of_a_gpu_without_its_arguments_is_left_out_and_told_by_every_command(tmp_path):
+    rows = json.loads(timeline(*[(f"/gpu:0/stream:{stream}", "MatMul", "m", at, 2) for stream in ("13", "all") for at in (1, 5)]))
+    del rows["traceEvents"][2]["args"]
+    trace = read(tmp_path, json.dumps(rows))
+    assert trace.kernels["duration_ns"].tolist() == [2000, 2000]
+    assert captures.lost(trace)["executions on a GPU without their arguments, left out"] == 1
+
+
+def test_an_execution_whose_phase_is_damaged_is_told_by_every_command(tmp_path):
+    rows = json.loads(timeline(*[("/job:w/device:CPU:0", "MatMul", "m", start, 2) for start in (1, 5, 9)]))
+    rows["traceEvents"][2]["ph"] = "Q"
+    trace = read(tmp_path, json.dumps(rows))
+    assert trace.kernels["duration_ns"].tolist() == [2000, 2000]
+    assert trace.diagnostics == captures.lost(trace) == {"executions of which ph is damaged": 1}
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,60 @@ def test_a_heading_alone_is_refused_in_a_line(tmp_path):
     assert "\n" not in str(error.value)
 
 
+ADD = row("void add()", "0.000us", "0.000us", "1.000ms", "7")
+
+
+def with_cell(which, text):
+    """Return the row ADD with another text as its own time on the device, or as its calls."""
+    return (*ADD[:which], text, *ADD[which + 1 :])
+
+
+@pytest.mark.parametrize("which", [6, 10], ids=["time", "calls"])
+@pytest.mark.parametrize("text", ["-1.000ms", "nanms", "1.000min", ""])
+def test_a_row_without_a_usable_time_or_count_is_told_by_every_command(tmp_path, text, which):
+    trace = read(tmp_path, printed(NEW, [*ROWS, with_cell(which, text)], TOTALS))
+    assert trace.kernels["duration_ns"].tolist() == [3_000_000]
+    assert captures.lost(trace) == {"rows without a usable time or count": 1}
+    assert "void add()" not in set(trace.totals["name"])
+
+
+def test_device_time_that_no_row_tells_is_told_by_every_command(tmp_path):
+    trace = read(tmp_path, printed(NEW, ROWS, ("Self CPU time total: 4.510ms", "Self CUDA time total: 9.000ms")))
+    what = "device time in the sum below the table that no row read tells"
+    assert captures.lost(trace) == {f"{what}, ns": 4_000_000}
+    assert trace.info["warnings"] == [f"table.txt: not all of it could be used: {what} (4,000,000 ns)"]
+
+
+def test_an_operator_whose_time_on_the_cpu_is_unknown_is_no_kernel_beside_its_own(tmp_path):
+    rows = [row("aten::mm", "-1.500ms", "-2.000ms", "3.000ms", "2"), *ROWS[1:]]
+    trace = read(tmp_path, printed(NEW, rows, TOTALS))
+    assert trace.kernels[["name", "duration_ns"]].values.tolist() == [["void gemm<float, 2>(int)", 3_000_000]]
+    assert captures.lost(trace) == {"rows without a usable time or count": 1}
+
+
+def test_kernels_whose_time_on_the_cpu_is_unknown_do_not_count_beside_their_operators(tmp_path):
+    rows = [ROWS[0], *[tuple(cell.replace("0.000us", "-0.000us") for cell in row) for row in ROWS[1:]]]
+    trace = read(tmp_path, printed(NEW, rows, ("Self CPU time total: 4.510ms", "Self CUDA time total: 3.000ms")))
+    assert trace.kernels[["name", "duration_ns"]].values.tolist() == [["aten::mm", 3_000_000]]
+    assert captures.lost(trace)["rows without a usable time or count"] == 7
+
+
+def test_decimal_commas_are_points(tmp_path):
+    text = printed(NEW, [*ROWS, ADD], ("Self CPU time total: 4.510ms", "Self CUDA time total: 6.000ms"))
+    commas = read(tmp_path, re.sub(r"(?<=\d)\.(?=\d+(?:us|ms))", ",", text))
+    assert commas.kernels.equals(read(tmp_path, text).kernels)
+    assert commas.kernels["duration_ns"].tolist() == [3_000_000, 1_000_000]
+    assert commas.diagnostics == {"annotations projected on the device, no kernels": 2}
+
+
+def test_a_table_of_which_no_row_is_usable_is_refused_with_the_first(tmp_path):
+    path = tmp_path / "t"
+    path.write_text("text\n" + printed(NEW, [with_cell(6, "nanms"), with_cell(6, "")], TOTALS))
+    said = r"line 3: none of the table's 2 rows has a usable time and count; the first, 'void add\(\)', has the time 'nanms'"
+    with pytest.raises(EvidenceError, match=said):
+        captures.read(path)
+
+
 def test_the_real_table_adds_up_to_its_own_sum():
     found = sorted(CORPUS.glob("argonne-lcf__*xpu_time_total*.txt"))
     if not found:
