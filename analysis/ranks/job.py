@@ -18,7 +18,7 @@ from kernelscope.analysis.ranks.groups import groups
 from kernelscope.analysis.ranks.matching import matched_in_groups
 from kernelscope.analysis.ranks.messages import bandwidths
 from kernelscope.analysis.ranks.parts import HOST, JOB_PARTS, LATE, MESSAGE, OTHER, TRANSFER, UNMATCHED, WAITING
-from kernelscope.analysis.ranks.recording import RankRecording, numbers
+from kernelscope.analysis.ranks.recording import CAPTURE, RankRecording, numbers
 from kernelscope.analysis.trace import intervals
 from kernelscope.tracer.inside import temporary
 
@@ -27,6 +27,7 @@ SCHEMA = "kernelscope/ranks/1"
 _APART = 0.3  # of the longest that a rank is in a collective, that its ends may lie apart: on processors threads wake up late
 _OUTLYING = 10.0  # times the usual distance of ends: what is farther apart is not one collective
 _LEAST_APART_NS = 100_000  # within which it is one in any case
+_NAMED = 8  # missing ranks, at most, that are named
 
 
 def job(
@@ -103,20 +104,40 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
 # --- what is to be known ------------------------------------------------------------------------------------------------------
 
 
+def _world(ranks: Sequence[RankRecording]) -> int:
+    """Return how many ranks the job has, as far as the captures say."""
+    return max((one.world for one in ranks if one.world is not None), default=len(ranks))
+
+
+def _foreign(ranks: Sequence[RankRecording]) -> list[int]:
+    """Return the numbers of ranks that a job of so many does not have, as their captures tell them."""
+    return [one.rank for one in ranks if one.rank is not None and one.told_by == CAPTURE and one.rank >= _world(ranks)]
+
+
 def _missing(ranks: Sequence[RankRecording]) -> int:
     """Return how many ranks were not recorded, as far as the captures say how many there are."""
-    world = max((one.world for one in ranks if one.world is not None), default=len(ranks))
-    return max(world - len(ranks), 0)
+    return max(_world(ranks) - len(ranks) + len(_foreign(ranks)), 0)
+
+
+def _which_are_missing(ranks: Sequence[RankRecording]) -> list[str]:
+    """Return sentences on ranks that the job should have and does not, and on those that it cannot have."""
+    said, missing, world = [], _missing(ranks), _world(ranks)
+    if missing:
+        absent = sorted(set(range(world)) - set(numbers(ranks))) if missing <= _NAMED else []
+        which = f" ({', '.join(map(str, absent))})" if len(absent) == missing else ""
+        said.append(f"{missing} of {world} ranks are missing{which}: what they did, and whether they came last, is not known")
+    if foreign := _foreign(ranks):
+        which = ", ".join(map(str, foreign))
+        said.append(f"ranks that a job of {world} does not have ({which}): their captures are wrong, or of another job")
+    told = sorted({one.world for one in ranks if one.world is not None})
+    if len(told) > 1:
+        said.append(f"captures tell of {' and of '.join(map(str, told))} ranks: they are of different jobs")
+    return said
 
 
 def _notes(ranks: Sequence[RankRecording], places: Int, found: Clocks, unmatched: int) -> list[str]:
     """Return what a reader must know of ranks, matching and clocks."""
-    notes = []
-    missing = _missing(ranks)
-    if missing:
-        notes.append(
-            f"{missing} of {missing + len(ranks)} ranks are missing: what they did, and whether they came last, is not known"
-        )
+    notes = _which_are_missing(ranks)
     if found.impossible:
         notes.append(
             f"{found.impossible} of {len(places)} collectives end before all ranks have begun them: clocks drift, or they are "

@@ -43,7 +43,7 @@ PARTS = ("compute", "communication", "copy", HOST, OTHER)  # of a rank's step, b
 _PART_OF = {
     COMPUTE: "compute", GRAPH: "compute", OUTSIDE: "compute", COMMUNICATION: "communication", COPY: "copy", INTERRUPTED: OTHER,
 }  # fmt: skip
-_CAPTURE = "the capture"  # told the rank
+CAPTURE = "the capture"  # told the rank
 _HANDING = "c10d::"  # operators of PyTorch's library that communicates
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
 TABLES = ("collectives", "exposed", "segments", "windows", "computing")
@@ -126,7 +126,7 @@ def read(path: Path) -> list[RankRecording]:
         return [_of_host(trace, path, rank, told_by)]
     named = trace.kernels["device"].dropna().astype(str)
     several = sorted({one for one in named.unique() if one != "cpu"}, key=lambda one: (len(one), one))
-    if told_by == _CAPTURE or len(several) < 2:
+    if told_by == CAPTURE or len(several) < 2:
         return [_of_device(trace, path, device, rank, told_by)]
     return [_of_device(trace, path, one, None, "its device") for one in several]
 
@@ -202,7 +202,7 @@ def _warnings(trace: Trace) -> tuple[str, ...]:
 def _rank(trace: Trace, name: str) -> tuple[int | None, str]:
     told = (trace.info.get("distributed") or {}).get("rank")
     if told is not None:
-        return int(told), _CAPTURE
+        return int(told), CAPTURE
     number = rank_in(name)
     return (None, "nothing") if number is None else (number, "its name")
 

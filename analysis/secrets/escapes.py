@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy.typing as npt
 
 _ESCAPED = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"'/\\bfnrt]))|\"")
 _CONTROL = {b"b": b"\x08", b"f": b"\x0c", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
-_OTHER = b"\x80"  # in place of a character that no secret has
+_OTHER = b"\x80"  # in place of a byte that no secret has
+_ENCODED = 3  # times that a text may be JSON within JSON
 
 
 class Unescaped(NamedTuple):
@@ -25,6 +27,31 @@ class Unescaped(NamedTuple):
         return place + int(self.longer[np.searchsorted(self.at, place, "left")])
 
 
+class View(NamedTuple):
+    """A text as it reads without its escapes, taken off once or, where they stand within one another, more often."""
+
+    taken_off: tuple[Unescaped, ...]
+
+    @property
+    def text(self) -> bytes:
+        """The text that is read."""
+        return self.taken_off[-1].text
+
+    def origin(self, place: int) -> int:
+        """Return where the bytes before this place end in the text with all its escapes."""
+        for one in reversed(self.taken_off):
+            place = one.origin(place)
+        return place
+
+
+def views(data: bytes) -> Iterator[View]:
+    """Yield how a text reads without its escapes: once, twice, ... as far as it has any."""
+    taken_off: tuple[Unescaped, ...] = ()
+    while len(taken_off) < _ENCODED and (one := unescaped(taken_off[-1].text if taken_off else data)):
+        taken_off = (*taken_off, one)
+        yield View(taken_off)
+
+
 def unescaped(data: bytes) -> Unescaped | None:
     """Return the text without its escapes, or None where it has none.
 
@@ -32,24 +59,27 @@ def unescaped(data: bytes) -> Unescaped | None:
     """
     if b"\\" not in data:
         return None
-    starts, ends, parts = [], [], []
+    starts, ends, parts, widths = [], [], [], []
     reached = 0
     for match in _ESCAPED.finditer(data):
-        parts += [data[reached : match.start()], _character(match)]
+        character = _character(match)
+        parts += [data[reached : match.start()], character]
         reached = match.end()
         if match[0] != b'"':
             starts.append(match.start())
             ends.append(reached)
+            widths.append(len(character))
     if not starts:
         return None
-    longer = np.concatenate([[0], np.cumsum(np.array(ends) - np.array(starts) - 1)])
+    longer = np.concatenate([[0], np.cumsum(np.array(ends) - np.array(starts) - np.array(widths))])
     return Unescaped(b"".join([*parts, data[reached:]]), np.array(starts) - longer[:-1], longer)
 
 
 def _character(match: re.Match[bytes]) -> bytes:
-    """Return the one byte that stands for what matched."""
-    number = match[1] or match[2]
-    if number:
-        code = int(number, 16)
+    """Return what stands for what matched, in UTF-8."""
+    if match[1]:
+        return chr(int(match[1], 16)).encode("utf8", "surrogatepass")
+    if match[2]:
+        code = int(match[2], 16)
         return bytes([code]) if code < 0x80 else _OTHER
     return _CONTROL.get(match[3], match[3]) if match[3] else b"\n"

@@ -30,8 +30,7 @@ from kernelscope.analysis.secrets.search import REPORT_MAGIC
 from kernelscope.tracer.inside import durable, secret_values, temporary
 
 _MOST_FINDINGS = 1_000_000
-_MOST_UNPACKED = 1 << 30  # bytes, or this many times the packed size if that is more
-_MOST_RATIO = 200
+_MOST_UNPACKED = packed.PLAIN_SIZE  # bytes, or packed.PACKING times the packed size if that is more: as all commands have it
 _PASSES = 4  # what was overwritten can make something else be seen
 _AGAIN = "the same value again"
 _BINARY = (REPORT_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
@@ -100,7 +99,7 @@ def _redact_file(source: Path, head: bytes, copy: Path) -> list[Overwrite]:
 
 def _unpack(file: IO[bytes], out: IO[bytes], source: Path, is_packed: bool) -> None:
     """Copy content; raise EvidenceError where packed content is damaged or unpacks to an absurd size."""
-    most = max(_MOST_UNPACKED, source.stat().st_size * _MOST_RATIO)
+    most = max(_MOST_UNPACKED, source.stat().st_size * packed.PACKING)
     size = 0
     while piece := file.read(1 << 20):
         size += len(piece)

@@ -5,15 +5,26 @@ See `tracer.inside.secret_values` for these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kernelscope.analysis.secrets.escapes import View, views
 from kernelscope.tracer.inside.secret_shapes import SHAPES
-from kernelscope.tracer.inside.secret_values import GIVEN, LONGEST, NAMED, PRIVATE_KEY, Span, begins_like_one, spans
+from kernelscope.tracer.inside.secret_values import (
+    GIVEN,
+    KEY_BLOCK,
+    LONGEST,
+    NAMED,
+    PRIVATE_KEY,
+    Span,
+    begins_like_one,
+    merged,
+    spans,
+)
 
 CHUNK = 1 << 13
 _LONGEST_VALUE = 4096
@@ -36,6 +47,7 @@ def _grouped(shapes: Sequence[str]) -> tuple[str, ...]:
 # RE2 knows no groups with names, and where a word begins is looked at again by the exact patterns.
 _SHAPED = _grouped([shape.replace("?P<v>", "").replace(r"\b", "") for shape in (*(shape for _, shape in SHAPES), PRIVATE_KEY)])
 _SCREEN = (*_SHAPED, _NAMED)
+ESCAPED = r"\\[\"u]"  # as texts within texts have them: what reads as something else without its escapes
 
 
 def suspicious(data: bytes | memoryview, patterns: Sequence[str] = _SCREEN) -> list[tuple[int, int]]:
@@ -79,7 +91,26 @@ def suspicious_values(values: list[bytes], patterns: Sequence[str] = _SCREEN) ->
 
 
 def spans_of(values: list[bytes], thorough: bool = False) -> dict[int, list[Span]]:
-    """Return what `spans` finds in each of the values in which it may find something, by their places."""
+    """Return what `spans` finds in each of the values in which it may find something, by their places.
+
+    Also what it finds only where a value reads as JSON without its escapes.
+    """
+    found = _spans_as_written(values, thorough)
+    read = [(place, view) for place, value in enumerate(values) if b"\\" in value for view in views(value)]
+    for number, more in _spans_as_written([view.text for _, view in read], thorough).items():
+        place, view = read[number]
+        found[place] = merged([*found.get(place, []), *in_view(more, view)])
+    return found
+
+
+def in_view(found: Iterable[Span], view: View) -> Iterator[Span]:
+    """Yield where in the text with its escapes stands what was found in the text without them."""
+    for span in found:
+        if span.what != KEY_BLOCK:  # it may go on where its text ends
+            yield span._replace(start=view.origin(span.start), end=view.origin(span.end))
+
+
+def _spans_as_written(values: list[bytes], thorough: bool) -> dict[int, list[Span]]:
     if sum(map(len, values)) <= _FEW:
         suspicious, shaped = begins_like_one(values)
     else:

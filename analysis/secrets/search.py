@@ -89,7 +89,7 @@ def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None =
     nothing in it is suspicious, so that it suffices.
     """
     named = _in_name((shown or path).name)
-    if unpacked and not secret_screens.suspicious(unpacked):
+    if unpacked and not secret_screens.suspicious(unpacked) and not secret_screens.suspicious(unpacked, [secret_screens.ESCAPED]):
         return named
     try:
         result = find(path)
@@ -164,8 +164,8 @@ def _find_in_columns(path: Path, head: bytes) -> SearchResult:
     try:
         for name, column in _text_columns(path, head):
             values = [value for value in pc.unique(column.cast(pa.large_binary())).to_pylist() if value is not None]
-            for which in secret_screens.suspicious_values(values):
-                result += [Secret(f"column {shown(name)}", span.what) for span in secret_values.spans(values[which])]
+            for spans in secret_screens.spans_of(values).values():
+                result += [Secret(f"column {shown(name)}", span.what) for span in spans]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise EvidenceError(f"{path}: damaged ({shown(str(error), 200)}); export it again") from error
     return SearchResult(tuple(result[:LISTED]), len(result))

@@ -11,15 +11,15 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
 from kernelscope.analysis.files.magic import UTF16_MARKS, packing
 from kernelscope.analysis.secrets import screens as secret_screens
-from kernelscope.analysis.secrets.escapes import Unescaped, unescaped
+from kernelscope.analysis.secrets.escapes import views
 from kernelscope.tracer.inside import secret_values
 
 _BLOCK = 1 << 23
-_ENCODED = 3  # times that a text may be JSON within JSON
 _OVERLAP = secret_values.LONGEST + 1024
 _MOST_BYTES = 1 << 29  # of a file; of larger ones the first and the last half of this are looked through
 _MOST_UNPACKED = 1 << 31  # bytes that packed files may always unpack to: who looks at them has limits of their own
 _MOST_SECOND_LOOKS = 1 << 23  # bytes that look suspicious and are looked at again, with slower patterns
+_MOST_VIEWS = 1 << 22  # bytes that are read without their escapes, too
 
 
 class Hit(NamedTuple):
@@ -37,7 +37,8 @@ class Budget:
     def __init__(self, size: int, packed: bool) -> None:
         self.skip = (_MOST_BYTES // 2, size - _MOST_BYTES // 2) if size > _MOST_BYTES and not packed else None
         self.bytes = _MOST_BYTES if packed else size
-        self.second_looks = _MOST_SECOND_LOOKS
+        self.second_looks, self.views = _MOST_SECOND_LOOKS, _MOST_VIEWS
+        self.views_spent = False
         self.spent = False
         self.unread = [f"bytes {self.skip[0]} to {self.skip[1]}"] if self.skip else []
 
@@ -49,6 +50,15 @@ class Budget:
             why = ", as too much of it looks suspicious" if self.second_looks < 0 else " of the unpacked content"
             self.unread.append(f"what follows byte {at}{why}")
         return self.spent
+
+    def read_without_escapes(self, at: int, size: int) -> int:
+        """Return how many of the bytes from byte `at` are read without their escapes, too, and count them."""
+        most = min(size, self.views)
+        if most < size and not self.views_spent:
+            self.views_spent = True
+            self.unread.append(f"texts within texts that follow byte {at + most}")
+        self.views -= most
+        return most
 
 
 def opened(path: Path, head: bytes) -> IO[bytes]:
@@ -83,26 +93,23 @@ def hits(file: IO[bytes], path: Path, budget: Budget | None = None) -> Iterator[
 def _in_block(data: bytes, start: int, budget: Budget | None) -> list[secret_values.Span]:
     """Return what is found in a block that begins at this byte, in order.
 
-    Without a budget also what is seen only where the texts in it read as JSON without its escapes, up to three times over.
+    Also what is seen only where the texts in it read as JSON without its escapes; with a budget, where these are of quotes and
+    of numbered characters, as those of JSON within JSON are.
     """
-    result = list(_as_written(data, start, budget))
-    views: list[Unescaped] = []
-    while budget is None and len(views) < _ENCODED and (view := unescaped(views[-1].text if views else data)):
-        views.append(view)
-        for span in _as_written(view.text, start, None):
-            if span.what != secret_values.KEY_BLOCK:  # it may go on where its text ends
-                low, high = span.start, span.end
-                for one in reversed(views):
-                    low, high = one.origin(low), one.origin(high)
-                result.append(span._replace(start=low, end=high))
+    result = list(_as_written(data, start, budget, thorough=budget is None))
+    for low, high in secret_screens.suspicious(data, [secret_screens.ESCAPED]) if budget else [(0, len(data))]:
+        most = budget.read_without_escapes(start + low, high - low) if budget else high - low
+        for view in views(data[low : low + most]):
+            found = secret_screens.in_view(_as_written(view.text, start, None, thorough=budget is None), view)
+            result += [span._replace(start=low + span.start, end=low + span.end) for span in found]
     return sorted(result, key=lambda span: (span.start, -span.end))
 
 
-def _as_written(data: bytes, start: int, budget: Budget | None) -> Iterator[secret_values.Span]:
+def _as_written(data: bytes, start: int, budget: Budget | None, thorough: bool = False) -> Iterator[secret_values.Span]:
     for low, high in secret_screens.suspicious(data):
         if budget and budget.exceeded(start + low, high - low):
             return
-        for span in secret_values.spans(data[low:high], thorough=budget is None):
+        for span in secret_values.spans(data[low:high], thorough):
             yield span._replace(start=low + span.start, end=low + span.end)
 
 

@@ -1,6 +1,20 @@
-"""Times that cannot be true: a start of zero where others are not, or so far from all others that a clock must have jumped."""
+"""Times that cannot be true: none at all (zero, or below it), or so far from all others that a clock must have jumped.
+
+A gap of 45 minutes between neighbouring starts, in which the host did nothing either, divides a capture into parts; the one with
+the most rows is the capture's own time, if more than half of all lie in it. What lies in another part is set aside where
+
+- the host did nothing in that part, but did in the capture's own time: nobody launched that work then;
+- or most of it was launched, as its correlation says, amid what lies in the capture's own time;
+- or it is of the host or of devices alone, 4% of the rows at most, and a thousand times as far off as the capture's own time
+  is long.
+
+What else lies apart may be true, as windows of one long run are: it stays, and a warning names the parts; so does all where no
+part has more than half of the rows. The share of rows alone says little: a seventh of all kernels may have jumped.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -8,50 +22,195 @@ import pandas as pd
 
 from kernelscope.analysis.trace import Trace
 
-_TABLES = ("steps", "ranges", "operators", "kernels", "graphs", "copies", "syncs", "calls")
+_HOST, _DEVICE = ("steps", "ranges", "operators", "syncs", "calls"), ("kernels", "graphs", "copies")
+_TABLES = (*_HOST, *_DEVICE)
+_AS_TOTALS = ("kernels", "copies")  # whose durations count without a start
 _HOUR_NS = 3_600_000_000_000
-_FAR = 1000  # times the width of the middle of the capture
-_LOOKED_AT = 100_000  # starts of each table, evenly taken, say where the capture's middle is
+# Device work does not last as long, nor does the host wait as long: NCCL's watchdog ends what hangs after 10 or 30 minutes
+_LONG_NS = _HOUR_NS * 3 // 4
+_FAR = 1000  # times the length of the capture's own time
+_FEW = 0.04  # of all rows
+_NONE = np.iinfo(np.int64).min
+_REASONS = (
+    "with a time of zero", "without a usable time (below zero)", "far outside of the capture's time (a clock jumped)",
+)  # fmt: skip
+
+_Flags = npt.NDArray[np.bool_]
+
+
+class _OwnTime(NamedTuple):
+    """The part with the most rows. low, last: its first and last start; high: also the last end on the host.
+
+    far: what lies that far off, ns, may be none of it; hosted: whether the host did anything there; most: whether more than half
+    of all rows are of it.
+    """
+
+    part: int
+    low: float
+    last: float
+    high: float
+    far: float
+    hosted: bool
+    most: bool
 
 
 def set_aside_impossible(trace: Trace) -> None:
-    """Take rows with impossible times off the timeline, in place, and count them.
+    """Take rows with impossible times off the timeline, in place, and count them; warn of what lies far apart and may be true.
 
-    Kernels and copies stay as totals without a start, because their durations may be true, unless only their end is impossible;
+    Kernels and copies stay as totals without a start, because their durations may be true, unless these are impossible as well;
     other rows are nothing without their times.
     """
-    starts, ends = ([_times(getattr(trace, name)[edge]) for name in _TABLES] for edge in ("start_ns", "end_ns"))
-    sample = np.concatenate([values[:: max(1, len(values) // _LOOKED_AT)] for values in starts])
-    if not len(sample):
+    if _plausible(trace):
         return
-    low, middle, high = np.quantile(sample, [0.02, 0.5, 0.98], method="nearest").tolist()
-    reach = max(_HOUR_NS, _FAR * (high - low))
-    for name, values, ended in zip(_TABLES, starts, ends, strict=True):
-        last = max(int(values.max(initial=middle)), int(ended.max(initial=middle)))
-        if len(values) and (int(values.min()) < middle - reach or last > middle + reach or int(values.min()) <= 0 < low):
-            _set_aside(trace, name, middle, reach, (low, high))
+    rows = _timed(trace)
+    positive = (rows["start"] > 0).to_numpy()
+    if not positive.any():
+        return
+    rows["part"] = -1
+    rows.loc[positive, "part"] = _parts(rows[positive])
+    own = _own_time(rows)
+    jumped, long = _jumped(rows, own), _lasting_too_long(rows, own)
+    zero, below = _without_time(rows, own)
+    rows["reason"] = np.select([zero, below, jumped[rows["part"]] | long], [0, 1, 2], -1).astype(np.int8)  # of _REASONS
+    rows["gone"] = long | rows["end"].between(own.low, own.high)  # from an impossible start to a true end
+    wrong = (rows["reason"] >= 0).to_numpy()
+    for number, name in enumerate(_TABLES):
+        _set_aside(trace, name, rows[wrong & (rows["table"] == number).to_numpy()])
+    if remarks := _remarks(rows[positive & ~wrong], own):
+        trace.info.setdefault("warnings", []).extend(remarks)
 
 
-def _times(values: pd.Series) -> npt.NDArray[np.int64]:
-    """Return the times that a column has."""
-    return values.dropna().to_numpy(np.int64) if values.dtype == "Int64" else values.to_numpy()
+def _plausible(trace: Trace) -> bool:
+    """Return whether all times are above zero and so close together that no clock can have jumped."""
+    edges = [getattr(trace, name)[edge] for name in _TABLES for edge in ("start_ns", "end_ns")]
+    known = [values for values in edges if values.notna().any()]
+    first = min((int(values.min()) for values in known), default=1)
+    return first > 0 and max((int(values.max()) for values in known), default=1) - first <= _LONG_NS
 
 
-def _set_aside(trace: Trace, name: str, middle: int, reach: int, usual: tuple[int, int]) -> None:
+def _timed(trace: Trace) -> pd.DataFrame:
+    """Return the rows of all tables that have times: table, row in it, start, end, process and correlation (_NONE: unknown)."""
+    found = []
+    for number, name in enumerate(_TABLES):
+        table = getattr(trace, name)
+        columns = {"start": table["start_ns"], "end": table["end_ns"]}
+        if name in _DEVICE:
+            columns |= {key: table[key] for key in ("process", "correlation")}
+        numbers = {key: values.to_numpy(np.int64, na_value=_NONE) for key, values in columns.items()}
+        whole = pd.DataFrame({"process": _NONE, "correlation": _NONE, **numbers}, index=pd.RangeIndex(len(table)))
+        part = whole[(whole["start"] != _NONE) & (whole["end"] != _NONE)]
+        found.append(part.assign(table=np.int8(number), row=part.index, host=name in _HOST))
+    return pd.concat([part for part in found if len(part)], ignore_index=True)
+
+
+def _parts(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Return which part each row is of, numbered by time."""
+    start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
+    order = np.argsort(start, kind="stable")
+    busy = np.maximum.accumulate(np.where(rows["host"], np.maximum(start, end), start)[order])
+    # a difference of int64 can overflow
+    cuts = start[order][1:].astype(np.float64) - busy[:-1].astype(np.float64) > _LONG_NS
+    part = np.zeros(len(rows), np.int64)
+    part[order[1:]] = np.cumsum(cuts)
+    return part
+
+
+def _own_time(rows: pd.DataFrame) -> _OwnTime:
+    part_of = rows["part"].to_numpy()
+    counts = np.bincount(part_of[part_of >= 0])
+    part = int(counts.argmax())
+    own = rows[rows["part"] == part]
+    low, last = float(own["start"].min()), float(own["start"].max())
+    far = max(float(_LONG_NS), _FAR * (last - low))
+    ends = own.loc[own["host"] & (own["end"] <= last + far), "end"]
+    high = max(last, float(ends.max())) if len(ends) else last
+    return _OwnTime(part, low, last, high, far, bool(own["host"].any()), bool(2 * counts[part] > counts.sum()))
+
+
+def _without_time(rows: pd.DataFrame, own: _OwnTime) -> tuple[_Flags, _Flags]:
+    """Return which rows have a start of zero that is none, and which have one below zero that is none.
+
+    Zero is where a recording begins whose other times follow soon; CUPTI gives it for a time that it does not know.
+    """
+    start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
+    long_since = own.low > own.last - own.low  # the clock began before the recording: nothing can be at its beginning
+    few = np.mean(start <= 0) <= _FEW
+    nothing = (start == 0) & (end == 0) & ~rows["host"].to_numpy()
+    wrong = (start <= 0) & (long_since | (few & (end <= 0)) | nothing)
+    return wrong & (start == 0), wrong & (start < 0)
+
+
+def _jumped(rows: pd.DataFrame, own: _OwnTime) -> _Flags:
+    """Return which parts lie where they do because a clock jumped, and at the end False for what is in no part."""
+    within = rows[rows["part"] >= 0]
+    part = within["part"].to_numpy()
+    count = int(part.max()) + 1
+    if count == 1 or not own.most:
+        return np.zeros(count + 1, np.bool_)
+    by_part = within.groupby("part")
+    off = np.maximum(by_part["start"].min() - own.high, own.low - by_part["start"].max())
+    few = (np.mean(part != own.part) <= _FEW) & (by_part["host"].nunique() == 1)
+    jumped = (own.hosted & ~by_part["host"].any()) | _launched_amid(within, own) | (few & (off > own.far))
+    return np.append(jumped.to_numpy(np.bool_) & (np.arange(count) != own.part), False)
+
+
+def _launched_amid(rows: pd.DataFrame, own: _OwnTime) -> pd.Series:
+    """Return of which parts at least half was launched amid the rows of the capture's own time, by their correlations.
+
+    Correlations that occur there, too, are another process's and say nothing; nor do the first and the last hundredth.
+    """
+    launched = rows[rows["correlation"] != _NONE]
+    its_own = (launched["part"] == own.part).to_numpy()
+    mine, others = launched[its_own], launched[~its_own]
+    bounds = mine.groupby("process")["correlation"].quantile(np.array([0.01, 0.99])).unstack().reindex(others["process"])
+    known = bounds.to_numpy() if len(mine) else np.full((len(others), 2), np.nan)
+    number = others["correlation"].to_numpy()
+    amid = (number > known[:, 0]) & (number < known[:, 1])
+    keys = [pd.util.hash_pandas_object(table[["process", "correlation"]], index=False) for table in (mine, others)]
+    share = pd.Series(amid & ~keys[1].isin(keys[0]).to_numpy()).groupby(others["part"].to_numpy()).mean()
+    return share.reindex(range(int(rows["part"].max()) + 1), fill_value=0.0) >= 0.5
+
+
+def _lasting_too_long(rows: pd.DataFrame, own: _OwnTime) -> pd.Series:
+    """Return which rows have an end that cannot be true, if their start is.
+
+    On the device: what lasts 45 minutes longer than anything on the host or, where nothing of the host is known, a thousand
+    times as long as all the rest. On the host: what ends that long after all else began.
+    """
+    start, end = rows["start"].astype("float64"), rows["end"].astype("float64")
+    unseen = (end - start > _LONG_NS) & (end > own.high + _LONG_NS)
+    device = unseen if own.hosted else end - start > own.far
+    return device.where(~rows["host"], (rows["part"] == own.part) & (end > own.last + own.far))
+
+
+def _set_aside(trace: Trace, name: str, found: pd.DataFrame) -> None:
+    """Take rows off a table's timeline, and count them."""
+    if found.empty:
+        return
+    trace.diagnostics |= {
+        f"{name} {_REASONS[one]}": int(count) for one, count in enumerate(np.bincount(found["reason"])) if count
+    }
     table = getattr(trace, name)
-    start, end = (table[edge].to_numpy(np.int64, na_value=middle) for edge in ("start_ns", "end_ns"))
-    # a difference of int64 can overflow: compare with the limits instead
-    far = (start < middle - reach) | (start > middle + reach) | (end > middle + reach)
-    # zero is where a recording begins whose other times follow soon; CUPTI gives it for a time that it does not know
-    low, high = usual
-    zero = (start <= 0) & (low > 0) & ((end <= 0) | (low > high - low))
-    for rows, reason in ((zero, "with a time of zero"), (far & ~zero, "far outside of the capture's time (a clock jumped)")):
-        if rows.any():
-            trace.diagnostics[f"{name} {reason}"] = int(rows.sum())
-    wrong = zero | far
-    gone = wrong
-    if name in ("kernels", "copies"):
+    wrong, gone = np.zeros((2, len(table)), np.bool_)
+    wrong[found["row"]] = True
+    gone[found.loc[found["gone"] | (name not in _AS_TOTALS), "row"]] = True
+    if name in _AS_TOTALS:
         table.loc[wrong, ["start_ns", "end_ns"]] = pd.NA
-        gone = (end > middle + reach) & (start <= middle + reach) & (start >= middle - reach)  # so long lasts nothing
     if gone.any():
         setattr(trace, name, table[~gone].reset_index(drop=True))
+
+
+def _remarks(rows: pd.DataFrame, own: _OwnTime) -> list[str]:
+    """Return what is to be said of rows that lie hours apart, or last hours, and may be true."""
+    said = []
+    parts = rows.groupby("part").agg({"start": "min", "end": "max"}).astype("float64").to_numpy()
+    if len(parts) > 1:
+        apart = (parts[1:, 0] - parts[:-1, 1]).max() / _HOUR_NS
+        said.append(
+            f"its times fall into {len(parts)} parts, up to {apart:,.1f} h apart: recorded one after the other, or a clock"
+            " jumped; do not rely on steps and shares that span them"
+        )
+    lasting = ~rows["host"] & (rows["end"] - rows["start"] > _LONG_NS) & (rows["end"] > own.last + _LONG_NS)
+    if lasting.any() and not own.hosted:
+        said.append(f"{int(lasting.sum()):,} kernels or copies last longer than 45 minutes; a clock may have jumped")
+    return said

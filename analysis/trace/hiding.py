@@ -65,7 +65,7 @@ def _of_data(value: Any) -> list[str]:
 def _hidden(texts: list[str]) -> dict[str, str]:
     """Return those texts that hold something, with what stands in their place."""
     values = [text.encode("utf8", "surrogatepass") for text in texts]
-    found = spans_of(values)
+    found = spans_of(values, thorough=True)
     result = {
         place: _overwritten(values[place], [(span.start, span.end) for span in spans]) for place, spans in found.items() if spans
     }

@@ -16,7 +16,8 @@ KERNELSCOPE = str(Path(sys.executable).with_name("kernelscope"))
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 PASSWORD = "Hunter2-xyz99"
 KEY = "hf_" + "Q1w2E3r4T5y6U7i8O9p0A1s2D3f4G5h6J7"
-PLANTED = (TOKEN.encode(), PASSWORD.encode(), KEY.encode())
+OF_REGISTRY, OF_KAGGLE, INNER = "am9lOmFiY2RlZmdoaWprbG1ub3A=", "17b8c0d9e2f34a5617b8c0d9e2f34a56", "kL9-trombone-77"
+PLANTED = tuple(map(str.encode, (TOKEN, PASSWORD, KEY, OF_REGISTRY, OF_KAGGLE, INNER)))
 
 
 @pytest.fixture
@@ -34,6 +35,9 @@ def capture(tmp_path):
     event(
         "aten::mm", "cpu_op", 20, 50, 1, **{"Input Dims": [[2, 2], [2, 2]], "Concrete Inputs": [f"--password={PASSWORD}", TOKEN]}
     )
+    texts = [{"auths": {"https://x.y/": {"auth": OF_REGISTRY}}}, {"username": "joe", "key": OF_KAGGLE}]
+    within = json.dumps({"config": json.dumps({"config": json.dumps({"password": INNER})})})
+    event("aten::add", "cpu_op", 22, 5, 1, **{"Concrete Inputs": [*map(json.dumps, texts), within]})
     event("cudaLaunchKernel", "cuda_runtime", 30, 10, 1, correlation=5)
     event(f"gemm {TOKEN} kernel", "kernel", 60, 100, 7, correlation=5, device=0, stream=7)
     path = tmp_path / "secret.pt.trace.json"
@@ -84,3 +88,10 @@ def test_imports_hold_none_unless_asked_to(capture, tmp_path):
     assert not [one for one in PLANTED if one in said + content(tmp_path / "imported")]
     run("import", capture, "-o", tmp_path / "kept", "--keep-secrets")
     assert TOKEN.encode() in content(tmp_path / "kept")
+
+
+def test_whatever_redact_overwrites_is_warned_of(capture, tmp_path):
+    said = run("redact", capture, "-o", tmp_path / "redacted.json")
+    assert not [one for one in PLANTED if one in content(tmp_path / "redacted.json")]
+    assert b"redacted.json: 8 found and overwritten" in said
+    assert b"and 7 more; before you share it" in run("breakdown", capture, "--by", "kernel")

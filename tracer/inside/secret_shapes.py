@@ -12,17 +12,18 @@ SHAPES = (
     ("AWS secret key", r"aws_secret_access_key[\"' ]{0,3}[=:][\"' ]{0,3}(?P<v>[A-Za-z0-9/+]{40})"),
     ("package registry token", r"_authToken=(?P<v>[^\s\"']{8,})"),
     ("Google API key", r"AIza[A-Za-z0-9_-]{35}"),
-    ("Google OAuth token", r"ya29\.[A-Za-z0-9_-]{30,}|GOCSPX-[A-Za-z0-9_-]{24,}"),
+    ("Google OAuth token", r"ya29\.[A-Za-z0-9_-]{30,}|GOCSPX-[A-Za-z0-9_-]{24,}|1//0[A-Za-z0-9_-]{40,}"),
     ("Slack token", r"xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{10,}"),
     ("OpenAI, Anthropic or similar key",
-     r"sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{40,}|(?:xai|pplx)-[A-Za-z0-9]{40,}|fw_[A-Za-z0-9]{24}"),
+     r"sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{40,}|(?:xai|pplx|csk)-[A-Za-z0-9]{40,}|fw_[A-Za-z0-9]{24}"),
     ("NVIDIA key", r"nvapi-[A-Za-z0-9_-]{40,}"),
     ("package registry token", r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{20,}"),
     ("Replicate, Databricks or Vault token", r"r8_[A-Za-z0-9]{37}|dapi[0-9a-f]{32}|hv[sb]\.[A-Za-z0-9_-]{24,}"),
     ("payment or mail key",
      r"[sr]k_(?:live|test)_[A-Za-z0-9]{20,}|SG\.[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{20,}|key-[0-9a-f]{32}|[0-9a-f]{32}-us[0-9]{1,2}"
      r"|SK[0-9a-f]{32}|EZ[AT]K[A-Za-z0-9]{54}|FLWSECK(?:_TEST)?-[0-9a-f]{32}-X|(?:shippo|duffel)_(?:live|test)_[A-Za-z0-9_-]{40,}"),
-    ("DigitalOcean, Fly or Heroku token", r"do[por]_v1_[a-f0-9]{64}|fo1_[A-Za-z0-9_-]{43}|HRKU-[A-Za-z0-9_-]{30,}"),
+    ("DigitalOcean, Fly, Heroku or Vercel token",
+     r"do[por]_v1_[a-f0-9]{64}|fo1_[A-Za-z0-9_-]{43}|fm[12][ar]?_[A-Za-z0-9+/=_-]{60,}|HRKU-[A-Za-z0-9_-]{30,}|vc[aciprk]_[A-Za-z0-9]{48,}"),
     ("Atlassian or Bitbucket token", r"AT(?:ATT3|CTT3|BB)[A-Za-z0-9_=-]{24,}"),
     ("token of a monitoring service",
      r"NR(?:AK|JS|II)-[A-Za-z0-9_-]{20,}|glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}|glc_[A-Za-z0-9+/=]{32,}"
@@ -33,7 +34,7 @@ SHAPES = (
     ("token of a data or model service",
      r"pscale_(?:tkn|oauth|pw)_[A-Za-z0-9_.=-]{32,}|sbp_[0-9a-f]{40}|lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"
      r"|pat[A-Za-z0-9]{14}\.[0-9a-f]{64}|tfp_[A-Za-z0-9_.=-]{40,}|pnu_[A-Za-z0-9]{36}|ico-[A-Za-z0-9]{32}"
-     r"|pcsk_[A-Za-z0-9_]{40,}|tgp_v1_[A-Za-z0-9_-]{40,}|CFPAT-[A-Za-z0-9_-]{43}|sl\.[A-Za-z0-9_-]{130,}"),
+     r"|pcsk_[A-Za-z0-9_]{40,}|tgp_v1_[A-Za-z0-9_-]{40,}|CFPAT-[A-Za-z0-9_-]{43}|rpa_[A-Za-z0-9]{40,}|sb_secret_[A-Za-z0-9_-]{24,}|sl\.[A-Za-z0-9_-]{130,}"),
     ("token of a work or design service",
      r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,}|figd_[A-Za-z0-9_-]{40,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
      r"|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,}|whsec_[A-Za-z0-9+/=]{32,}|fio-u-[A-Za-z0-9_-]{64}|p8e-[a-z0-9]{32}"
@@ -43,6 +44,9 @@ SHAPES = (
      r"|[A-Za-z0-9_~.]{3}8Q~[A-Za-z0-9_~.-]{34}|v1\.0-[0-9a-f]{24}-[0-9a-f]{146}|AQVN[A-Za-z0-9_-]{35,38}"),
     ("token of a bot",
      r"(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{33}|[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    ("token of crates.io or Modal", r"\b(?:cio[A-Za-z0-9]{32}|a[ks]-[A-Za-z0-9]{22})\b"),
+    ("key of Weights & Biases", r"wandb_v1_[A-Za-z0-9_-]{40,}"),
+    ("key of Weights & Biases", r"\bwandb\s{1,4}login\s[^\n\x00|;&]{0,80}?(?P<v>[0-9a-f]{40})\b"),
     ("key of Weights & Biases", r"wandb\.login\([^)\n\x00]{0,80}?[\"'](?P<v>[0-9a-f]{40})\\?[\"']"),
     ("address that lets one post", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<v>[A-Za-z0-9/_+-]{20,})"),
     ("address that lets one post", r"hooks\.zapier\.com/hooks/catch/[0-9]{4,}/(?P<v>[A-Za-z0-9]{5,})"),
@@ -58,7 +62,7 @@ SHAPES = (
     ("password in a URL", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'\\<>?#]{0,64}:(?P<v>[^\s/\"'\\<>]{3,})@"),
     (
         "token in a URL",
-        r"[?&](?i:(?:access_|auth_|id_)?token|api_?key|sig|signature|X-Amz-Signature|password)=(?P<v>[^&\s\"'\\<>#;]{8,})",
+        r"[?&](?i:(?:access_|auth_|id_)?token|api_?key|sig|signature|X-(?:Amz|Goog)-Signature|password)=(?P<v>[^&\s\"'\\<>#;]{8,})",
     ),
     ("password on a command line",
      r"\bcurl\s[^\n\x00]{0,200}?(?:-[a-zA-Z]{0,5}u|--user)[ =]?[\"']?[^\s:\"']{1,64}:(?P<v>[^\s\"'\\\x00]{3,})"),
@@ -80,6 +84,12 @@ SHAPES = (
     ("authorization header", r"\bBearer (?P<v>[A-Za-z0-9._~+/-]{20,}={0,2})"),
     ("password in XML", r"<(?i:password|secret|token|api-?key)>(?P<v>[^<\s]{4,})</"),
     ("password on a command line", r"\bsshpass\s{1,4}-p[ =]?[\"']?(?P<v>[^\s\x00\"'\\]{3,})"),
+    ("password on a command line", r"-pass(?:in|out)?(?:\\?[\"'])?[ ,=]{1,4}(?:\\?[\"'])?pass:(?P<v>[^\s\x00\"'\\]{3,})"),
+    ("private key of PuTTY",
+     r"Private-Lines: [0-9]{1,3}(?:\\{1,7}[nr]|[\r\n])+(?P<v>[A-Za-z0-9+/=]{8,}(?:(?:\\{1,7}[nr]|[\r\n])+[A-Za-z0-9+/=]{8,})*)"),
+    ("password in another language",
+     r"(?:密码|密碼|口令|パスワード|비밀번호|пароль|Пароль|[Mm]ot de passe|[Cc]ontraseña|[Ss]enha|[Pp]asswort"
+     r"|[Kk]ennwort|[Ww]achtwoord)\\?[\"']?\s{0,3}(?:=|:|：)\s{0,3}\\?[\"']?(?P<v>[^\s\x00\"'\\,;<>(){}]{6,})"),
     ("password of netrc", r"\bmachine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,64}\s{1,8}password\s{1,8}(?P<v>[^\s\"'\\]{3,})"),
     (
         "authorization header",

@@ -26,6 +26,8 @@ class Span(NamedTuple):
 
 
 _IN_URL = "password in a URL"  # whatever stands before the address
+_SHORT = "token of crates.io or Modal"  # what begins words, too: what follows must be random
+_OTHER_LANGUAGE = "password in another language"  # what is behind it must have a digit
 KEY_BLOCK = "private key"  # what the block of one is called
 PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
@@ -56,7 +58,7 @@ _ESCAPE = re.compile(rb"(?:\\[bfnrt]|%[0-9A-Fa-f]{2})\Z")  # as JSON and URLs wr
 _UNREAD = re.compile(rb"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[[0-9;]{0,16}m|\\u[0-9a-fA-F]{4}")
 _UNLIKE_WORDS = re.compile(
     rb"(?:gh[pousr]|github_pat|hf|api_org|npm|dckr_pat|r8|gsk|glsa|glc|sntry[su]|[sr]k_(?:live|test)|do[por]_v1|fo1|pscale_tkn|sbp|"
-    rb"lsv2_pt|pcsk|tgp_v1|lin_api|figd|bkua|rubygems|sgp|whsec)_|(?:glpat|nvapi|pypi|xox[abeoprs]|xapp|shp(?:at|ca|pa|ss))[-_]|"
+    rb"lsv2_pt|pcsk|tgp_v1|wandb_v1|sb_secret|rpa|vcp|fm2|lin_api|figd|bkua|rubygems|sgp|whsec)_|(?:glpat|nvapi|pypi|xox[abeoprs]|xapp|shp(?:at|ca|pa|ss))[-_]|"
     rb"AIza|GOCSPX-|CCIPAT_|PMAK-|HRKU-|eyJ"
 )
 _NEEDED = {"JSON web token": b".eyJ"}  # without which a shape is sought far behind each of its beginnings, in vain
@@ -207,6 +209,10 @@ def _shape_counts(what: str, value: bytes) -> bool:
         return not _harmless(value) and not (value.isdigit() and len(value) < 6)
     if max(Counter(value).values()) > len(value) // 2 or _harmless(value):
         return False  # overwritten behind its beginning
+    if what == _SHORT:
+        return _random(value) or _mixed(value)
+    if what == _OTHER_LANGUAGE:
+        return _LETTER_AND_DIGIT.match(value) is not None
     # words joined by hyphens are no key: sk-learn-contrib-estimators
     if not what.startswith("OpenAI"):
         return True

@@ -127,6 +127,28 @@ def test_ranks_that_are_missing_are_not_cleared_of_blame():
     assert "blame" not in [table.name for table in report.tables(result)]
 
 
+def numbered(path, folder, **told):
+    """Return a copy of a capture whose own words on its rank are others."""
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    content["distributedInfo"] = {**content["distributedInfo"], **told}
+    (folder / path.name).write_bytes(gzip.compress(json.dumps(content).encode(), 1))
+    return folder / path.name
+
+
+def test_a_rank_that_the_job_does_not_have_is_told_and_so_is_the_one_that_is_missing(tmp_path):
+    given = files("param_dlrm8/kineto")
+    result = job([*given[:2], numbered(given[2], tmp_path, rank=99), *given[3:]], workers=1)
+    assert "1 of 8 ranks are missing (2): what they did, and whether they came last, is not known" in result["notes"]
+    assert any(note.startswith("ranks that a job of 8 does not have (99): ") for note in result["notes"])
+    assert result["what_if"] is None
+
+
+def test_captures_that_tell_of_other_numbers_of_ranks_are_told(tmp_path):
+    given = files("param_dlrm8/kineto")
+    notes = job([given[0], numbered(given[1], tmp_path, world_size=4)], workers=1)["notes"]
+    assert "captures tell of 4 and of 8 ranks: they are of different jobs" in notes
+
+
 def test_what_is_there_twice_counts_once(tmp_path):
     first, second = files("megatron_tp8")[:2]
     copy = tmp_path / "copy_9.json.gz"

@@ -6,6 +6,8 @@ import pytest
 
 from kernelscope.analysis.secrets import escapes
 from kernelscope.analysis.secrets.redaction import redact
+from kernelscope.analysis.secrets.screens import spans_of
+from kernelscope.analysis.secrets.search import find
 
 TOKEN = "gh" + "p_" + "".join(str(number) * 2 for number in range(18))
 
@@ -31,12 +33,32 @@ def test_tokens_with_escaped_letters_are_overwritten_and_json_stays_json(text, t
         assert after.get("b") == before.get("b")
 
 
+def test_cells_are_read_without_their_escapes_and_overwritten_where_these_stand():
+    inner = b'{"username":"bob","key":"0123456789abcdef0123456789abcde7"}'
+    cells = [b"gemm", b"[%s]" % json.dumps(inner.decode()).encode(), json.dumps(json.dumps(inner.decode())).encode(), b"C:\\new"]
+    found = spans_of(cells)
+    assert sorted(found) == [1, 2]
+    assert [[cells[place][span.start : span.end] for span in found[place]] for place in (1, 2)] == [
+        [b"0123456789abcdef0123456789abcde7"]
+    ] * 2
+
+
+def test_no_more_than_a_few_million_bytes_of_texts_within_texts_are_looked_through_and_the_rest_is_said(tmp_path):
+    path = tmp_path / "a.json"
+    filler = '"x\\"y",\n' * (1 << 20)  # 9 MB
+    path.write_text('["{\\"username\\": \\"bob\\", \\"key\\": \\"0123456789abcdef0123456789abcde7\\"}",\n' + filler)
+    found = find(path)
+    assert found.total == 1
+    assert found.unread.startswith("texts within texts that follow byte ")
+
+
 def test_places_in_texts_without_their_escapes():
     text = b'"ab\\u0067\\/c\\"\\\\u0068\\u00e9"'
     plain = escapes.unescaped(text)
-    assert plain.text == b'\nabg/c"\\u0068\x80\n', "JSON within JSON, whose letter is one of the next view"
+    assert plain.text == b'\nabg/c"\\u0068\xc3\xa9\n', "JSON within JSON, whose letter is one of the next view"
     assert [plain.origin(place) for place in range(7)] == [0, 1, 2, 3, 9, 11, 12]
-    assert escapes.unescaped(plain.text).text == b"\nabg/c\nh\x80\n"
+    assert escapes.unescaped(plain.text).text == b"\nabg/c\nh\xc3\xa9\n"
+    assert [plain.origin(place) for place in (13, 15, 16)] == [21, 27, 28]
     assert escapes.unescaped(b'{"a": "b"}') is None
 
 
@@ -45,14 +67,15 @@ def test_places_in_texts_without_their_escapes():
     [
         ('{"a": "{\\"username\\": \\"bob\\", \\"key\\": \\"0123456789abcdef0123456789abcde7\\"}"}', "0123456789abcdef"),
         ('{"a": "{\\\\\\"password\\\\\\": \\\\\\"hunter2!\\\\\\"}", "b": "c"}', "hunter2!"),
+        ('{"a": "\\u5bc6\\u7801\\uff1ahunter2!"}', "hunter2!"),
         ('{"a": "x\\r\\ncurl -u bob:hunter2! http://h", "b": "mysql -phunter2!", "c": "d"}', "hunter2!"),
         ('{"a": "login(password=\\"hunter2!\\")", "b": ["", "other"]}', "hunter2!"),
     ],
 )
-def test_json_within_json_is_redacted_and_stays_json(text, kept, tmp_path):
+def test_json_within_json_is_found_and_redacted_and_stays_json(text, kept, tmp_path):
     source, target = tmp_path / "a.json", tmp_path / "b.json"
     source.write_text(text)
-    assert redact(source, target)
+    assert find(source).total == len(redact(source, target)) > 0
     assert kept not in target.read_text()
     before, after = (json.loads(path.read_text()) for path in (source, target))
     assert before.keys() == after.keys()

@@ -12,6 +12,7 @@ import pytest
 
 from kernelscope.analysis import secrets
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import packed
 from kernelscope.analysis.files.magic import packing
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.secrets import cells as secret_cells
@@ -258,3 +259,16 @@ def test_packed_databases_are_searched(tmp_path):
         assert (found.total, found.unread) == (1, None)
         with pytest.raises(EvidenceError, match="a packed database; unpack it"):
             redact(tmp_path / name, tmp_path / "out")
+
+
+def test_what_unpacks_out_of_all_proportion_is_refused_as_other_commands_refuse_it(tmp_path):
+    source, target = tmp_path / "a.json.gz", tmp_path / "b.json.gz"
+    with gzip.open(source, "wb", 1) as file:  # a two hundredth, or less
+        for _ in range(packed.PLAIN_SIZE >> 20):
+            file.write(b" " * (1 << 20))
+        file.write(b" ")
+    with pytest.raises(EvidenceError, match="unpacks to more than 268435456 bytes"):
+        redact(source, target)
+    with pytest.raises(EvidenceError, match="unpacks to over 150 times its size"):
+        read_content(source)
+    assert not target.exists()
