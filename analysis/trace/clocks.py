@@ -28,6 +28,7 @@ _AS_TOTALS = ("kernels", "copies")  # whose durations count without a start
 _HOUR_NS = 3_600_000_000_000
 # Device work does not last as long, nor does the host wait as long: NCCL's watchdog ends what hangs after 10 or 30 minutes
 _LONG_NS = _HOUR_NS * 3 // 4
+_SOON_NS = 1_000_000_000  # after a clock's beginning the recording may begin
 _FAR = 1000  # times the length of the capture's own time
 _FEW = 0.04  # of all rows
 _NONE = np.iinfo(np.int64).min
@@ -133,7 +134,8 @@ def _without_time(rows: pd.DataFrame, own: _OwnTime) -> tuple[_Flags, _Flags]:
     Zero is where a recording begins whose other times follow soon; CUPTI gives it for a time that it does not know.
     """
     start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
-    long_since = own.low > own.last - own.low  # the clock began before the recording: nothing can be at its beginning
+    # the clock began long before the recording: nothing can be at its beginning
+    long_since = own.low > max(own.last - own.low, _SOON_NS)
     few = np.mean(start <= 0) <= _FEW
     nothing = (start == 0) & (end == 0) & ~rows["host"].to_numpy()
     wrong = (start <= 0) & (long_since | (few & (end <= 0)) | nothing)
