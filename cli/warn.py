@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelscope.analysis.trace import Trace
-from kernelscope.reports.text import SENTENCE, printable
+from kernelscope.reports.text import WHOLE, printable
 
 
 def about(trace: Trace) -> None:
@@ -21,4 +21,4 @@ def about(trace: Trace) -> None:
 def about_info(info: Mapping[str, Any]) -> None:
     """Print the warnings in a Trace's info, or in that of an imported capture's record."""
     for warning in info.get("warnings", []):
-        print(f"kernelscope: warning: {printable(warning, SENTENCE)}", file=sys.stderr)
+        print(f"kernelscope: warning: {printable(warning, WHOLE)}", file=sys.stderr)

@@ -53,8 +53,7 @@ def costs(result: Result) -> str:
 def slowest(result: Result) -> str:
     """Return who makes the others wait most, and by what."""
     if result["partial"]:
-        missing = (result["world"] or 0) - len(result["ranks"])
-        return f"Whom they wait for is not known: {missing} of {result['world']} ranks are missing."
+        return f"Whom they wait for is not known: {result['missing']} of {result['world']} ranks are missing."
     if not result["matched"]:
         return "Whether ranks wait for one another is not known: no collective of all of them ends together."
     waited, late = result["parts"][WAITING], _late(result)

@@ -44,11 +44,11 @@ def job(
     (JOB_PARTS added up over ranks, ns per step); collectives (operation, bytes, members, count, and added up over ranks per step:
     wait_ns, transfer_ns, exposed_wait_ns; single_ns, the median transfer of one (null where none was seen), with algorithm_gb_s
     and bus_gb_s, see ranks.messages); groups (see ranks.groups); blame (rank, operation, cause, where, name, count, ns: what
-    others waited for it in a step; rank is None where two came within the clocks' uncertainty); partial (whether more ranks are
-    missing than are there, so that whoever came last of these need not be the last); clocks (uncertainty_ns, apart_ns before
-    correction, impossible); what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each step); matched,
-    unmatched (collectives of all ranks and messages of two, and those of single ranks that not all have); messages (how many of
-    matched are); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
+    others waited for it in a step; rank is None where two came within the clocks' uncertainty); missing (how many ranks are),
+    partial (whether these are more than are there, so that whoever came last need not be the last); clocks (uncertainty_ns,
+    apart_ns before correction, impossible); what_if (see `_what_if`); caused (rank, step, ns: what others waited for it in each
+    step); matched, unmatched (collectives of all ranks and messages of two, and those of single ranks that not all have);
+    messages (how many of matched are); notes; and if asked for timeline (wall_ns, lanes: see over_time.lanes).
     """
     with temporary.folder() as parts:
         new = [one for one in (folder, folder.parent) if not one.exists()] if folder is not None else []
@@ -87,6 +87,7 @@ def of_ranks(ranks: Sequence[RankRecording], notes: Sequence[str], timeline: boo
         "collectives": _collectives(places, ranks, found, wait_ns, exposed, steps),
         "groups": groups(places, ranks, found, wait_ns, steps),
         "blame": _blame(blame, ranks, steps),
+        "missing": _missing(ranks),
         "partial": _missing(ranks) > len(ranks),
         "clocks": {
             "uncertainty_ns": found.uncertainty_ns, "apart_ns": found.apart_ns, "impossible": found.impossible,

@@ -65,7 +65,10 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
         searching = beside.submit(secrets.remarks, plain, shown=path)
         with _explained(path, chosen), _named_wrongly(path, plain, form):
             trace = chosen.read(plain)
+            before = len(trace.info.get("warnings", []))
             finish(trace)
+            if more := trace.info.get("warnings", [])[before:]:
+                trace.info["warnings"][before:] = [f"{path.name}: {line}" for line in more]
             if not keep_secrets:
                 hiding.hide(trace)
             for line in _lost(trace):

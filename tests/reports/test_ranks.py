@@ -25,7 +25,8 @@ def job():
     rows[1]["waiting for ranks"] = 3_000_000
     rows[1]["step_ns"] += 3_000_000
     return {
-        "schema": "kernelscope/ranks/1", "ranks": rows, "world": 2, "steps": 4, "step_ns": 6_000_000, "partial": False,
+        "schema": "kernelscope/ranks/1", "ranks": rows, "world": 2, "steps": 4, "step_ns": 6_000_000, "missing": 0,
+        "partial": False,
         "parts": {name: sum(row[name] for row in rows) for name in JOB_PARTS},
         "collectives": [{"operation": "all-reduce", "count": 8, "wait_ns": 3_000_000, "transfer_ns": 2_000_000,
                          "exposed_wait_ns": 3_000_000, "single_ns": 125_000, "bytes": 12_500_000, "members": 2,
