@@ -15,7 +15,7 @@ from kernelscope.analysis.files import json_text
 
 TOPIC = "embedding gradients"
 _LOOKUP, _DENSE = "aten::embedding", "aten::embedding_dense_backward"
-_FEW = 0.25  # of the table's entries are looked up in a step, at most
+_FEW = 0.1  # of the table's entries are looked up in a step, at most
 _CLEARING = ("aten::zero_", "aten::fill_", "aten::zeros", "aten::new_zeros")
 _IMPOSSIBLE = 1 << 62
 _REMEDY = (

@@ -12,6 +12,7 @@ from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 
 _MANY = 20  # kernels a step
+_ONE_BY_ONE = "the optimizer updates parameters one by one"
 _FUSED = re.compile(
     r"(?i)multi_tensor|_foreach_|_fused_|FusedOptimizer|fused_?adam|multi_\w*_update|multi_tensor_apply"
     r"|_fusion(?:_\d+)?\b|^triton_"  # compilers make one kernel of all operations on a parameter
@@ -27,6 +28,12 @@ _REMEDIES = {
     "tensorflow 1": "XLA fuses the update's operators (global_jit_level in tf.ConfigProto)",
     "mxnet": "gluon.Trainer with an optimizer that aggregates (MXNET_OPTIMIZER_AGGREGATION_SIZE)",
     "": "an optimizer that updates all parameters in few kernels",
+}
+# Where the update itself is few kernels: what is done beside it
+_BESIDE = {
+    "pytorch": "clip_grad_norm_(..., foreach=True), and torch._foreach_* functions in place of loops over parameters; for an "
+    "average of weights torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))",
+    "": "operations on all parameters at once in place of loops over them",
 }
 
 
@@ -46,17 +53,20 @@ def many_kernels(subject: Subject) -> list[Advice]:
     passes = max(loose["name"].fillna(loose["operator"]).map(words.kernel).nunique(), 1)
     kernel_ns, host_ns = words.time_of(loose), words.time_of(rows) - words.time_of(computing)
     saves = kernel_ns * (1 - 1 / passes) + host_ns * (1 - passes / number)
+    beside = bool(fused.any())
     return [
         Advice(
             "optimizer",
-            "the optimizer updates parameters one by one",
+            "parameters are changed one by one, beside the optimizer"
+            if beside
+            else "the optimizer updates parameters one by one",
             saves,
             f"one pass over memory instead of the {passes} kernels of an update, and no launch for each parameter",
             [
                 f"{words.count(number)} kernels {subject.per} take {words.share(subject, kernel_ns)}, and nothing computes for "
                 f"{words.duration(host_ns)} around them: {words.kernels(loose)}."
             ],
-            words.text(subject, {**_REMEDIES, **_of_class(subject)}),
+            words.text(subject, _BESIDE if beside else {**_REMEDIES, **_of_class(subject)}),
             "https://docs.pytorch.org/docs/stable/optim.html" if subject.framework == "pytorch" else "",
             words.ids(rows),
             modelled=True,

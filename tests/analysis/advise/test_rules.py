@@ -331,6 +331,10 @@ def test_an_optimizer_kernel_by_kernel():
     counters = [Kernel(f"aten::add_{number}", 1, "elementwise", phase="optimizer") for number in range(40)]
     update = Kernel("aten::_fused_adamw_", 200, "optimizer", phase="optimizer", operator="aten::_fused_adamw_")
     assert "optimizer" not in topics(advised(*TUNED, update, *counters)), "its counters of steps"
+    averages = [Kernel(f"aten::mul_{number}", 20, "elementwise", phase="optimizer") for number in range(40)]
+    beside = next(one for one in advised(*TUNED, update, *averages)["advice"] if one["topic"] == "optimizer")
+    assert beside["title"] == "parameters are changed one by one, beside the optimizer"
+    assert "fused=True" not in beside["remedy"], "the update is fused already"
 
 
 def test_layouts_and_casts():
