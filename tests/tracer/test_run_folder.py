@@ -38,6 +38,9 @@ def test_force_never_takes_another_programs_record_for_ours(record, tmp_path):
 def test_force_never_takes_along_what_somebody_put_beside_results(tmp_path):
     folder = tmp_path / "out"
     RunFolder(folder, {"framework": "pytorch"}).pass_folder("clean", 1)
+    (folder / "run.json.new").write_text("{")
+    prepare_output(folder, force=True)
+    RunFolder(folder, {"framework": "pytorch"}).pass_folder("clean", 1)
     (folder / "weights").mkdir()
     (folder / "weights" / "model.bin").write_bytes(b"years")
     with pytest.raises(InputError, match=r"out: holds weights, which no run wrote; .* move it away, or name another"):

@@ -184,13 +184,14 @@ def _is_ours(record: Path) -> bool:
 
 def _is_part(path: Path) -> bool:
     """Return whether an entry of a folder is a run folder, as of a comparison's side, or what a killed command left."""
-    left = path.name.startswith(".") and temporary.PREFIX in path.name
+    growing = path.name.startswith(".") and temporary.PREFIX in path.name
+    left = growing or path.name.removesuffix(".new") in _WRITTEN
     return left or (path.is_dir() and ((path / RUN_FILE).is_file() or _left_by_run(path)))
 
 
 def _left_by_run(folder: Path) -> bool:
     """Return whether a folder is what a command that was killed left of a run: empty, or set aside."""
-    return folder.name.endswith(".earlier") or not any(folder.iterdir())
+    return (folder.name.startswith(".") and folder.name.endswith(".earlier")) or not any(folder.iterdir())
 
 
 def _empty(folder: Path) -> None:
