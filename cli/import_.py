@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
     new = not folder.exists()
-    prepare_output(folder, arguments.force, keep=True, importing=True)
+    prepare_output(folder, arguments.force, importing=True)
     try:
         _write(files, folder, arguments)
     finally:

@@ -112,7 +112,8 @@ def _world(ranks: Sequence[RankRecording]) -> int:
 
 def _foreign(ranks: Sequence[RankRecording]) -> list[int]:
     """Return the numbers of ranks that a job of so many does not have, as their captures tell them."""
-    return [one.rank for one in ranks if one.rank is not None and one.told_by == CAPTURE and one.rank >= _world(ranks)]
+    world = _world(ranks)
+    return [one.rank for one in ranks if one.rank is not None and one.told_by == CAPTURE and one.rank >= world]
 
 
 def _missing(ranks: Sequence[RankRecording]) -> int:

@@ -89,6 +89,8 @@ def _sweep(path: str) -> None:
 
 def keep(path: str) -> None:
     """Lock what is used for as long as this process lives; where the file system knows no locks, nobody removes it later."""
+    if path in _held:
+        return
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         _held[path] = descriptor

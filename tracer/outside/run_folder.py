@@ -41,8 +41,8 @@ def dated(within: str, name: str) -> Path:
 def prepare_output(folder: Path, force: bool, keep: bool = False, importing: bool = False) -> None:
     """Make `folder` an empty folder; refuse one that holds results unless `force`, and one in use. Raises InputError.
 
-    keep: leave what it holds, for a writer that replaces the folder as a whole. importing: the writer takes the place of an
-    earlier import alone, and leaves what else is there.
+    keep: leave what it holds, for a writer that replaces the folder as a whole. importing: the same, and the writer takes the
+    place of an earlier import alone, and leaves what else is there.
     """
     try:
         if folder.exists() and not folder.is_dir():
@@ -54,7 +54,7 @@ def prepare_output(folder: Path, force: bool, keep: bool = False, importing: boo
             if not force and not _recorded_nothing(folder):
                 raise InputError(f"{folder}: not empty; name another folder or pass --force to replace its contents")
             _refuse_recorded(folder) if importing else _refuse_others(folder)
-            if not keep:
+            if not (keep or importing):
                 _empty(folder)
         elif not folder.exists():
             _make(folder)
@@ -146,12 +146,17 @@ def _make(folder: Path) -> None:
 
 def _recorded_nothing(folder: Path) -> bool:
     """Return whether a folder is what `profile` leaves of a program that failed before anything was recorded of it."""
+    record = _record(folder / RUN_FILE)
+    return record.get("recorder") == "profile" and record.get("passes") == {} and all(path.is_file() for path in folder.iterdir())
+
+
+def _record(file: Path) -> dict[str, Any]:
+    """Return the object in a file; an empty one where there is none."""
     try:
-        record = json.loads((folder / RUN_FILE).read_text(encoding="utf8"))
+        content = json.loads(file.read_text(encoding="utf8"))
     except (OSError, ValueError):
-        return False
-    files = all(path.is_file() for path in folder.iterdir())
-    return files and isinstance(record, dict) and record.get("recorder") == "profile" and record.get("passes") == {}
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _refuse_others(folder: Path) -> None:
@@ -173,13 +178,9 @@ def _refuse_recorded(folder: Path) -> None:
         )
 
 
-def _is_ours(record: Path) -> bool:
+def _is_ours(file: Path) -> bool:
     """Return whether a file is the record of a run, a comparison or an import."""
-    try:
-        content = json.loads(record.read_text(encoding="utf8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and str(content.get("schema")).startswith("kernelscope/")
+    return str(_record(file).get("schema")).startswith("kernelscope/")
 
 
 def _is_part(path: Path) -> bool:

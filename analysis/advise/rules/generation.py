@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise import lookups, words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
-from kernelscope.analysis.files import json_text
 
 TOPIC = "no cache of positions"
-_LOOKUP = "aten::embedding"  # its shapes: the table's [entries, width], then those of the numbers that are looked up
 _FEWEST = 6  # lengths, one after the other
 _IN_TURN = 0.8  # of the calls: each has one position more than the one before
-_IMPOSSIBLE = 1 << 62
 _REMEDY = (
     "keep the keys and values of earlier positions and give each call the new position alone (use_cache=True, which is the "
     "default, and past_key_values in transformers)"
@@ -27,9 +26,8 @@ def without_cache(subject: Subject) -> list[Advice]:
     computing = subject.kernels()
     if (computing["phase"] == "backward").any():
         return []
-    operators = subject.inside_steps(subject.trace.operators)
-    lookups = operators[(operators["name"] == _LOOKUP).fillna(False).to_numpy(bool)].sort_values("start_ns")
-    lengths, samples = _lengths(lookups["shapes"])
+    looking = lookups.among(subject.inside_steps(subject.trace.operators)).sort_values("start_ns")
+    lengths, samples = _lengths(looking["shapes"])
     grows = np.diff(lengths) == 1
     if len(np.unique(lengths)) < _FEWEST or grows.mean() < _IN_TURN or np.median(lengths) < _FEWEST:
         return []
@@ -62,14 +60,8 @@ def _lengths(shapes: pd.Series) -> tuple[npt.NDArray[np.int64], int]:
 
 def _of(text: str) -> tuple[int, int, int]:
     """Return the table's entries, texts and positions of one lookup's shapes, [[5000, 256], [2, 61], [], [], []]."""
-    try:
-        table, numbers, *_ = json_text.listed(text)
-        entries, *sizes = int(table[0]), *(int(size) for size in numbers)
-        if not sizes or min(sizes) <= 0 or max(entries, *sizes) >= _IMPOSSIBLE:
-            return 0, 0, 0
-        return entries, int(np.prod(sizes[:-1], dtype=np.int64)), sizes[-1]
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return 0, 0, 0
+    one = lookups.lookup(text)
+    return (one.entries, math.prod(one.sizes[:-1]), one.sizes[-1]) if one else (0, 0, 0)
 
 
 RULES: tuple[Rule, ...] = (without_cache,)

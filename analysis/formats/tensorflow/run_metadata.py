@@ -88,8 +88,9 @@ def read(path: Path | str) -> Timeline:
         raise EvidenceError(f"{path}: not JSON, or cut short ({error}); write the timeline again") from error
     table = _executions(executions, arguments, names)
     usable = (table["start_ns"] >= 0) & (table["duration_ns"] >= 0)
-    damaged = [row for row in events if row.ph not in _PHASES and row.dur >= 0]
-    phases = Counter(_all(events, "ph")) - Counter(_all(damaged, "ph"))
+    phases = Counter(_all(events, "ph"))
+    damaged = [row for row in events if row.ph not in _PHASES and row.dur >= 0] if phases.keys() - _PHASES else []
+    phases -= Counter(_all(damaged, "ph"))
     return Timeline(
         events=table[usable].reset_index(drop=True),
         counters=_counters(counters, counted),

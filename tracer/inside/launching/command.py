@@ -15,7 +15,7 @@ from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.profiling import printed
 
 VARIABLE = "KERNELSCOPE_PROFILE"
-_INJECTED = os.path.join("profiling", "injected")
+INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
 _TAKING_VALUES = ("-W", "-X", "-Q", "--check-hash-based-pycs")  # options of python that have their value behind them
 
 
@@ -80,7 +80,7 @@ def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str
     variables = dict(os.environ, **more)
     folders = variables.get("PYTHONPATH")
     if folders and VARIABLE in variables:  # within a program that is profiled itself: one of both records
-        folders = os.pathsep.join(one for one in folders.split(os.pathsep) if not one.endswith(_INJECTED))
+        folders = os.pathsep.join(one for one in folders.split(os.pathsep) if not one.endswith(INJECTED))
     variables[VARIABLE] = os.path.realpath(spec)
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, folders)))
     try:

@@ -19,8 +19,6 @@ from kernelscope.tracer.inside.profiling import ranks
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.inside.scrubbing import Scrubber
 
-INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
-
 
 def launch(
     command: Sequence[str], options: ProfileOptions, path: Union[str, "os.PathLike[str]"], root: str, about: Dict[str, Any]
@@ -35,7 +33,7 @@ def launch(
     folder = os.path.realpath(path)
     scrubber = Scrubber(options.full_paths, os.environ, list(about["command"]) + list(command))
     run = RunRecord(folder, _record(command, options, about), scrubber)
-    spec, status = os.path.join(folder, SPEC_FILE), 0
+    spec, status, name = os.path.join(folder, SPEC_FILE), 0, str(process.script_name(command))
     watcher = Watcher(folder)
     plans, given = options.plans(), StandardInput()
     for number, plan in enumerate(plans, 1):
@@ -54,7 +52,7 @@ def launch(
         with open(spec, "w", encoding="utf8") as out:
             json.dump(wanted, out, indent=1)
         with watcher:
-            status = process.run(command, spec, os.path.join(root, INJECTED), options.variables)
+            status = process.run(command, spec, os.path.join(root, process.INJECTED), options.variables)
         process.forward_rest(folder)
         # a program that fails later on is recorded until then: where it did so before its pass had a step, no other run has more
         if not os.path.isdir(folder) or status > SIGNALLED or (status and not _stepped(folder, plan)):
@@ -63,12 +61,12 @@ def launch(
             break
     if not os.path.isdir(folder):
         lost = "%s: it was removed or renamed while the script ran; name another folder" % folder
-        return Outcome(str(process.script_name(command)), status, None, [lost])
+        return Outcome(name, status, None, [lost])
     try:
         return _outcome(run, status, watcher, options, scrubber)
     except OSError as error:  # the exit status is the script's all the same
         full = "%s: not all could be written: %s; free some space, or name another folder" % (folder, error.strerror)
-        return Outcome(str(process.script_name(command)), status, None, [full])
+        return Outcome(name, status, None, [full])
 
 
 def _outcome(run: RunRecord, status: int, watcher: Watcher, options: ProfileOptions, scrubber: Scrubber) -> Outcome:

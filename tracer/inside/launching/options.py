@@ -85,8 +85,7 @@ class ProfileOptions(object):
             return [[{"pass": name, "skip": 0, "steps": 1, "more": 0}] for name in PASSES if name in self.passes]
         half = max(1, self.steps // 2)
         counts = {name: self.steps if name == "clean" else half for name in PASSES}
-        once = self.few is not None and not self.rerun
-        if once:
+        if self._share_few:
             counts = self.shorter()
         if self.window is not None and not self.rerun:
             counts = _shared(self.window[1] - self.window[0])
@@ -96,12 +95,17 @@ class ProfileOptions(object):
                 "pass": name,
                 "skip": 0 if name == "clean" else min(skipped, counts[name] // 2),
                 "steps": counts[name],
-                "more": self.more if name == "clean" and self.window is None and not self.ranks and not once else 0,
+                "more": self.more if name == "clean" and self.window is None and not self.ranks and not self._share_few else 0,
             }
             for name in PASSES
             if name in self.passes
         ]
         return [[entry] for entry in entries] if self.rerun else [entries]
+
+    @property
+    def _share_few(self) -> bool:
+        """Whether all passes share one run of a command whose few steps are known."""
+        return self.few is not None and not self.rerun
 
     def shorter(self) -> Dict[str, int]:
         """Return how many steps each pass has where all share the command's few ones, a tenth of them spared; none if too few."""
@@ -112,7 +116,7 @@ class ProfileOptions(object):
 
     def warming(self) -> Dict[str, Any]:
         """Return when warm-up ends: {"steps", "settle"}."""
-        if self.few is not None and not self.rerun:
+        if self._share_few:
             return {"steps": FEW_WARMUP, "settle": False}
         if self.window is not None:
             return {"steps": self.window[0], "settle": False}

@@ -13,7 +13,7 @@ from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use,
 from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.inputs import Inputs
-from kernelscope.tracer.inside.profiling.printed import Printed, lacks_room
+from kernelscope.tracer.inside.profiling.printed import Printed, lacks_disk
 from kernelscope.tracer.inside.ranges import Recorder
 
 VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE", "MKL_VERBOSE")
@@ -97,7 +97,7 @@ class Pass(object):
 
     def _start_printing(self) -> None:
         """Let libraries print their calls, descriptor 1 pointing at a file of ours; raise OSError where that may grow full."""
-        lacking = lacks_room(self.folder)
+        lacking = lacks_disk(self.folder)
         if lacking is not None:
             raise OSError("what is printed would not fit: " + lacking)
         self.printed = Printed(self.folder, echo=any(os.environ.get(name, "0") != "0" for name in VERBOSE_VARIABLES))
@@ -144,7 +144,7 @@ class Pass(object):
             self._tried("a budget for ranges", self._budget)
         if self.printed is not None:
             drained = self.printed.drain()
-            self._full = self._full or (lacks_room(self.folder) if drained else "much was printed in a step")
+            self._full = self._full or (lacks_disk(self.folder) if drained else "much was printed in a step")
         if now_ns() - self._flushed > FLUSH_NS and self._ended is None:  # an end that may still move stays
             if not recorder.layers:
                 recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end

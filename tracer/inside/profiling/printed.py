@@ -69,13 +69,13 @@ def write_all(descriptor: int, content: Any) -> None:
             return
 
 
-def lacks_room(folder: str) -> Optional[str]:
+def lacks_disk(folder: str) -> Optional[str]:
     """Return why a file in a folder cannot take what may be printed within a step, or None."""
     disk = os.statvfs(folder)
     if disk.f_bavail * disk.f_frsize < ROOM:
         return "%.3g MB are free where it is recorded" % (disk.f_bavail * disk.f_frsize / 1e6)
     most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if most not in (resource.RLIM_INFINITY, -1) and most < ROOM:
+    if most != resource.RLIM_INFINITY and most < ROOM:
         return "files may not be larger than %.3g MB (ulimit -f)" % (most / 1e6)
     return None
 
