@@ -15,8 +15,7 @@ from kernelscope.tracer.inside.launching import options
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.inside.plan import WHOLE
-from kernelscope.tracer.inside.profiling import ranks
-from kernelscope.tracer.inside.profiling.recording import OWNER_FILE
+from kernelscope.tracer.inside.profiling import owner, ranks
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import KernelscopeError, UsageError
 from kernelscope.tracer.outside.run_folder import dated, replaced
@@ -75,7 +74,7 @@ def _recorded(command: list[str], arguments: argparse.Namespace, folder: Path) -
     _overwrite_secrets(folder)
     for line in outcome.lines():
         print(printable(line, None), file=sys.stderr)
-    nothing = outcome.seen is None and not outcome.ranks and folder.is_dir() and not (folder / OWNER_FILE).exists()
+    nothing = outcome.seen is None and not outcome.ranks and folder.is_dir() and not (folder / owner.FILE).exists()
     if nothing and not arguments.output:
         _nothing(folder, command)
     if outcome.ranks and not arguments.quiet:

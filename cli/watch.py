@@ -20,7 +20,7 @@ from kernelscope.cli import outlets
 from kernelscope.cli.output import console
 from kernelscope.reports.progress import Drawn, line, state
 from kernelscope.tracer.inside.plan import PASSES, order
-from kernelscope.tracer.inside.profiling.recording import OWNER_FILE
+from kernelscope.tracer.inside.profiling import owner
 from kernelscope.tracer.outside import energy, locks
 from kernelscope.tracer.outside.errors import ChildError
 
@@ -109,6 +109,6 @@ def _held(folder: Path, seen: RecordingProgress) -> bool:
 def _runs(folder: Path) -> bool:
     """Return whether the program that `profile` recorded runs here."""
     try:
-        return psutil.pid_exists(int(read_object(folder / OWNER_FILE)["pid"]))
+        return psutil.pid_exists(int(read_object(folder / owner.FILE)["pid"]))
     except (EvidenceError, KeyError, TypeError, ValueError, OverflowError):
         return False

@@ -30,7 +30,7 @@ class Adapter(Base):
         self.recorder = None
 
     def start_operators(self, folder):
-        self.folder, self.began, self.parts = folder, self.recording.steps, 1
+        self.folder, self.began, self.parts = folder, self.recording.steps.count, 1
 
     def part_operators(self):
         if "TOY_PARTS" not in os.environ:
@@ -46,7 +46,7 @@ class Adapter(Base):
         if "TOY_WRITES_NOTHING" in os.environ:
             raise OSError("the toy's profiler has no folder")
         with open(os.path.join(self.folder, name), "wb") as out:
-            out.write(b"x" * int(os.environ.get("TOY_TRACE", "0")) * (self.recording.steps - self.began))
+            out.write(b"x" * int(os.environ.get("TOY_TRACE", "0")) * (self.recording.steps.count - self.began))
         return [name]
 
     def printing(self, on):

@@ -27,11 +27,11 @@ from typing import Any, Callable, Dict, List, Optional, Set
 from kernelscope.tracer.inside import annotations, changes, frameworks, interrupts, plan, steady
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
-from kernelscope.tracer.inside.profiling import bound, focus, parts, processes, ranks
+from kernelscope.tracer.inside.profiling import bound, focus, owner, parts, processes, ranks
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import Rounds
+from kernelscope.tracer.inside.profiling.step_times import StepTimes
 
-OWNER_FILE = "owner"  # which process is recorded; made exclusively
 NOW_FILE = "now"  # [process, folder of the pass] while a pass is recorded
 NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
 WARMUP_SECONDS = 30.0
@@ -75,7 +75,7 @@ class Recording(object):
         self._rank, self._world = ranks.launched() if asked else (None, None)  # of a job
         self._whole = spec["mode"] == plan.WHOLE
         self.over = not ranks.wanted(self._rank, asked) or (not asked and os.environ.get("RANK", "0") not in ("", "0"))
-        self.steps = 0  # of the script so far
+        self.steps = StepTimes()  # of the script so far
         self.recording: Any = None  # the pass that is being recorded
         self._adapters: List[Base] = []
         self._adapter: Any = None  # whose steps count
@@ -85,11 +85,6 @@ class Recording(object):
         self._pid = os.getpid()
         self._thread: Optional[int] = None
         self._busy = False
-        self._odd: Optional[str] = None  # why the present step is not like others
-        self._odd_steps = 0
-        self._left_out: Dict[str, List[int]] = {}  # why steps are not measured: how many, and how long they took, ns
-        self._times: List[int] = []  # of warm-up steps, ns
-        self._last: Optional[int] = None
         self._started: Optional[int] = None
         self._patches = Patches()
         self._changes = Patches()  # which stay until the process ends
@@ -145,10 +140,9 @@ class Recording(object):
 
         begins: what makes it unlike others is still to come, so that what earlier steps queued can be waited for first.
         """
-        first, self._odd = self._odd is None, reason
+        first = self.steps.interrupted(reason)
         self._noted = _never
-        usual = 2 * self._odd_steps > self.steps
-        if begins and first and not usual and self._thread == threading.get_ident() and not self._busy:
+        if begins and first and not self.steps.mostly_odd and self._thread == threading.get_ident() and not self._busy:
             self._guarded(self._end_earlier_work)
 
     def _end_earlier_work(self) -> None:
@@ -158,7 +152,9 @@ class Recording(object):
         if self._ends is not None:
             self._rounds.noted(len(self._ends.stamps))
         self._take_noted()
-        self._last = self.recording.end_earlier_work() or self._last
+        ended = self.recording.end_earlier_work()
+        if ended is not None:
+            self.steps.begin(ended)
 
     def finish(self, reason: str) -> None:
         """Record no longer; what was recorded is written."""
@@ -235,7 +231,7 @@ class Recording(object):
         if reason is not None:
             self._give_up(reason)
             return
-        self.steps = 1
+        self.steps.count = 1
         self.recording.end_whole()
         self._close_pass(None)
 
@@ -306,10 +302,8 @@ class Recording(object):
             shutil.rmtree(os.path.join(self.folder, entry["pass"]), ignore_errors=True)
         self._plan, self._found = list(self.spec["plan"]), False
         self._rounds = Rounds()
-        self._times, self._last = [], None
         self._started = None if self._started is None else now_ns()
-        self.steps = self._odd_steps = 0
-        self._left_out = {}
+        self.steps = StepTimes()
 
     def _take_noted(self) -> None:
         """Tell the pass of the ends that were only noted; none is noted any more."""
@@ -317,30 +311,18 @@ class Recording(object):
         if noting is None or not noting.stamps:
             return
         self.recording.noted(noting.stamps)
-        self.steps += len(noting.stamps)
         for end, _, begun in noting.stamps:
-            self._times.append(end - self._last)
-            self._last = begun
+            self.steps.ended(end, begun)
 
     def _end_step(self) -> None:
         now = now_ns()
         self._take_noted()
-        self.steps += 1
-        if self._last is not None:
-            self._times.append(now - self._last)
-        self._last = now
-        odd, self._odd = self._odd, None
-        if odd is not None:
-            self._odd_steps += 1
-            if self._times:  # when the first step began is not known
-                count, took = self._left_out.get(odd, (0, 0))
-                self._left_out[odd] = [count + 1, took + self._times[-1]]
+        odd = self.steps.end(now)
         if self.recording is None:
             if self._warm():
                 self._open_pass()
             return
-        usual = 2 * self._odd_steps > self.steps
-        ended = self.recording.end_step(None if usual else odd)
+        ended = self.recording.end_step(odd)
         if ended is not None:
             closing = self.recording
             self._close_pass(None)
@@ -351,16 +333,16 @@ class Recording(object):
 
     def _begin_step(self) -> None:
         if self.recording is not None:
-            self.recording.begin_step(self.steps)
+            self.recording.begin_step(self.steps.count)
             # where forks cannot be told, every end has to look whether this is still the process that is recorded
             if hasattr(os, "register_at_fork"):
                 self._ends = self.recording.ends(self._rounds.closing)
                 self._noted = _never if self._ends is None else self._ends.noted
-        self._last = now_ns()
+        self.steps.begin(now_ns())
 
     def _warm(self) -> bool:
         """Return whether warm-up is over: enough steps, and their times settled or no patience left."""
-        wanted, done = self.spec["warmup"], len(self._times)
+        wanted, done = self.spec["warmup"], len(self.steps.took)
         if self._started is None:
             self._started = now_ns()
             self._claim()
@@ -369,7 +351,7 @@ class Recording(object):
         if not wanted["settle"] or done >= max(steady.LIMIT, wanted["steps"]):
             return True
         slow = now_ns() - self._started > WARMUP_SECONDS * 1e9 and done >= FEWEST_STEPS
-        return slow or steady.settled(self._times, wanted["steps"])
+        return slow or steady.settled(self.steps.took, wanted["steps"])
 
     def _claim(self) -> None:
         """Be the process that is recorded, or stop."""
@@ -386,14 +368,9 @@ class Recording(object):
             if not self.spec["alone"]:
                 self._into_folder_of(rank)
             self.note("rank", json.dumps([rank, self._world]))
-        try:
-            owner = os.open(os.path.join(self.folder, OWNER_FILE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        except OSError:
+        self._claimed = owner.claim(self.folder)
+        if not self._claimed:
             self.finish("another process is recorded")
-            return
-        with os.fdopen(owner, "w") as out:
-            json.dump({"pid": os.getpid(), "python": sys.executable, "arguments": getattr(sys, "argv", [])[:1]}, out)
-        self._claimed = True
 
     def _into_folder_of(self, rank: int) -> None:
         """Write from now on into a folder of this rank's own."""
@@ -418,8 +395,8 @@ class Recording(object):
             # ranks wait for each other: where there are several, none leaves
             self._leaving = bool(self.spec.get("end")) and all(one.process_rank() is None for one in self._adapters)
             return
-        settled = steady.settled(self._times, self.spec["warmup"]["steps"])
-        known = {"training": self._training, "warmup": {"steps": len(self._times), "settled": settled}}
+        settled = steady.settled(self.steps.took, self.spec["warmup"]["steps"])
+        known = {"training": self._training, "warmup": {"steps": len(self.steps.took), "settled": settled}}
         if self._focus is None:
             quotes = self.spec.get("sources", True)
             self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(frameworks.SCRIPTS), quotes, self._whole)
@@ -457,20 +434,14 @@ class Recording(object):
 
     def _summarise(self) -> None:
         """Write down what was seen in all, for the message at the end."""
-        if not self._claimed and self._adapters and not self.steps:
+        if not self._claimed and self._adapters and not self.steps.count:
             names = ", ".join(adapter.framework for adapter in self._adapters)
             self.note("no steps", "%s: %s" % (names, self._why_no_steps()))
             if self.trains:
                 self.note("never stepped", names)
         elif self._claimed:
             left = [entry["pass"] for entry in self._plan]
-            about: Dict[str, Any] = {
-                "steps": self.steps, "training": self._training, "left": left, "end": self._step_end,
-            }  # fmt: skip
-            if 2 * self._odd_steps <= self.steps:
-                about.update(left_out=self._left_out, watched_ns=sum(self._times))
-            if self._times:
-                about["median_ns"] = sorted(self._times)[len(self._times) // 2]
+            about = dict(self.steps.summary(), training=self._training, left=left, end=self._step_end)
             self.note("steps", json.dumps(about))
 
     def _why_no_steps(self) -> str:
