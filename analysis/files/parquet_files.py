@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,6 +24,14 @@ def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     """Return a file's table, or these columns of it. Raises OSError, pa.ArrowException or ValueError for what is none."""
     with opened(path) as file:
         return pq.read_table(file, columns=list(columns) if columns is not None else None)
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    """Return a file's table as one of pandas, without integers that are null.
+
+    What pandas itself noted in the file is left aside: it may be damaged.
+    """
+    return table.replace_schema_metadata(None).to_pandas()
 
 
 def schema(path: Path) -> pa.Schema:

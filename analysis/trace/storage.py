@@ -23,6 +23,11 @@ _TYPES: dict[str, pa.DataType] = {
 _SAME = b"kernelscope: the same in all rows"
 _NEW = ("metrics",)
 _MANY = 10_000  # rows of a table in which it is worth while to look for columns that hold the same
+_DAMAGED_NOTES = (
+    KeyError,
+    TypeError,
+    AttributeError,
+)  # which pandas raises where what it noted in a file of its types is damaged
 _EMPTY = {
     name: pa.schema([(column.name, _TYPES[column.dtype]) for column in columns]).empty_table() for name, columns in TABLES.items()
 }
@@ -121,7 +126,7 @@ def load(folder: Path) -> Trace:
         tables = {name: _unpacked(name, parquet_files.read(file)) for name, file in files.items()}
     except MemoryError:  # which Arrow raises as an error of its own, too
         raise
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException, *_DAMAGED_NOTES) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise EvidenceError(f"{folder}: the trace is damaged ({reason}); make it again") from error
     return Trace(**tables, info=known["info"], diagnostics=known["diagnostics"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
@@ -224,6 +225,14 @@ def test_steps_that_lack_an_operation_are_left_out(tmp_path):
 def test_what_cannot_be_played_is_refused(tmp_path, change, said):
     with pytest.raises(EvidenceError, match=said):
         pipeline(written(tmp_path, change(step())))
+
+
+def test_what_pandas_noted_in_a_file_may_be_damaged(tmp_path):
+    path = written(tmp_path, step())
+    table = pq.read_table(path)
+    noted = table.schema.metadata[b"pandas"].replace(b"numpy_type", b"numpy type")
+    pq.write_table(table.replace_schema_metadata({b"pandas": noted}), path)
+    assert pipeline(path)["slowdown"] == pytest.approx(1.0)
 
 
 def test_other_tables_are_none(tmp_path):
