@@ -27,7 +27,7 @@ def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """Return a file's table as one of pandas, without integers that are null.
+    """Return a file's table as one of pandas; integers of which some are null become floats.
 
     What pandas itself noted in the file is left aside: it may be damaged.
     """
