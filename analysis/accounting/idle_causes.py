@@ -42,6 +42,8 @@ RANGE = levels.IN_RANGE
 LINE = "in lines"  # in a line of the program, of a recording that holds nothing else
 PROGRAM = levels.SCRIPT  # nothing recorded: the program's own code
 QUEUED = next_work.QUEUED
+LONG_GAP = 10_000  # ns: QUEUED gaps that are longer on average are no starts of kernels
+AFTER_LONG_GAPS = "see on the timeline what these kernels wait for: events of other streams, copies, other devices or processes"
 UNSEEN = levels.UNSEEN  # the capture tells nothing of the host
 # What makes the device idle by itself, whether the host had waited or not
 OWN = (FETCHING, BETWEEN, COMPILING, WARMING_UP, ALLOCATING)

@@ -62,14 +62,12 @@ _ON_HOST = {
     "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",
 }
 _NEXT = 500  # ns that an H200 takes from kernel to kernel inside of a CUDA graph; 1.9 us outside (docs/gpu)
-_EVENT = 10_000  # ns: a gap that is longer on average is no start of a kernel
 _CLOSER = {
     "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, starts them as one",
     "pytorch, on an NPU": "torch.compile with torchair's backend makes fewer kernels and launches them as one graph",
     "on an AMD GPU": "fewer, larger kernels, or HIP graphs, in which the device begins the next kernel sooner",
     "": "fewer, larger kernels, or CUDA graphs, in which the device begins the next kernel sooner",
 }
-_WAITS = "see on the timeline what these kernels wait for: events of other streams, copies, other devices"
 _LINKS = {
     "pytorch, on an NPU": "https://gitee.com/ascend/pytorch",
     "pytorch": "https://docs.pytorch.org/docs/stable/torch.compiler.html",
@@ -147,7 +145,7 @@ def gaps(subject: Subject) -> list[Advice]:
     if not count:
         return []
     mean = ns / count
-    long = mean > _EVENT
+    long = mean > idle_causes.LONG_GAP
     return [
         Advice(
             "gaps between kernels",
@@ -155,7 +153,7 @@ def gaps(subject: Subject) -> list[Advice]:
             ns if long else max(ns - _NEXT * count, 0.0),
             "all of it" if long else "all but 500 ns a gap, which an H200 takes inside of CUDA graphs",
             [f"{words.count(count)} gaps {subject.per}, {words.duration(mean)} on average, together {words.share(subject, ns)}."],
-            _WAITS if long else words.text(subject, _CLOSER),
+            idle_causes.AFTER_LONG_GAPS if long else words.text(subject, _CLOSER),
             "" if long else words.text(subject, _LINKS),
             words.ids(rows),
         )

@@ -230,14 +230,18 @@ def allocating(case: DeviceCase) -> Iterator[DeviceFinding]:
 def between_kernels(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles between kernels that were launched in time."""
     rows = case.idle([idle.QUEUED])
-    counts = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in SIDES}
+    kernels = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in SIDES}
+    gaps = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
+    means = {key: float(rows[f"{key}_ns"].sum()) / gaps[key] if gaps[key] else 0.0 for key in SIDES}
     slow, slower, _, faster = words.slower(case, rows)
     sentences = [
         f"Before kernels whose launch had returned the device idles {words.of_rows(case, rows)} {case.per}.",
-        f"Kernels {case.per}: {words.count(counts['a'])} in {case.a.name}, {words.count(counts['b'])} in {case.b.name}.",
+        f"A gap lasts {words.duration(means['a'])} on average in {case.a.name}, {words.duration(means['b'])} in {case.b.name}.",
+        f"Kernels {case.per}: {words.count(kernels['a'])} in {case.a.name}, {words.count(kernels['b'])} in {case.b.name}.",
     ]
+    remedy = idle.AFTER_LONG_GAPS if means[slow] > idle.LONG_GAP else _of(case, slow, _GAPS)
     title = f"the device idles between kernels that are launched in time{_longer(case, rows, slower, faster)}"
-    yield DeviceFinding("gaps between kernels", title, _ids(rows), "medium", sentences, _of(case, slow, _GAPS))
+    yield DeviceFinding("gaps between kernels", title, _ids(rows), "medium", sentences, remedy)
 
 
 def _simple(case: DeviceCase, causes: Collection[str], cause: str, title: str, remedy: str) -> Iterator[DeviceFinding]:
