@@ -27,6 +27,9 @@ _WHOLE_TENSORS = (
 )
 _MOST = 0.5  # of the samples: operators under a condition, such as an augmentation by chance, do not run for each
 _EACH = 0.9  # calls of the model for each sample that was loaded, at least
+_OF_A_VECTOR = r"\b[mnk][12]\b"  # a product one of whose three dimensions is 1 or 2
+_SUMS = ("aten::add", "aten::add_")  # with which autograd adds gradients up,
+_FIRST = 2  # but for the first two: these are one sum, out of place
 
 
 def over_samples(subject: Subject) -> list[Advice]:
@@ -147,22 +150,47 @@ def of_the_model(subject: Subject) -> list[Advice]:
     batches = max(int((ranges["category"] == "data").sum()), steps)  # several a step where gradients are accumulated
     if calls < _EACH * batch * batches:
         return []
-    rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
-    rows = rows[rows["layer"].notna().to_numpy(bool)]
-    ns = words.time_of(rows)
+    host = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
+    host = host[host["layer"].notna().to_numpy(bool)]
+    weights = _of_weights(subject, calls / steps)
+    saved = "what the host does in layers between kernels" + (" and these kernels" if len(weights) else "")
     return [
         Advice(
             "loop over samples",
             f"{name} is called {words.count(calls / steps)} times in each step, once for each sample of a batch of {batch}",
-            ns * (1 - 1 / batch),
-            f"what the host does in layers between kernels, once in place of {batch} times; larger kernels are quicker, too",
-            [f"In layers and outside of kernels: {words.share(subject, ns)} {subject.per}."],
+            (words.time_of(host) + words.time_of(weights)) * (1 - 1 / batch),
+            f"{saved}, once in place of {batch} times; other kernels are quicker, too",
+            [
+                f"In layers and outside of kernels: {words.share(subject, words.time_of(host))} {subject.per}.",
+                *_for_each(subject, weights),
+            ],
             "call the model once with the whole batch; where samples need treatment of their own, torch.vmap, jax.vmap or "
             "tf.vectorized_map",
             "",
-            words.ids(rows),
+            words.ids(pd.concat([host, weights])),
         )
     ]
+
+
+def _of_weights(subject: Subject, calls: float) -> pd.DataFrame:
+    """Return the kernels in layers that run for each of so many calls and take their time for weights, not for samples.
+
+    Those are products of a matrix and a vector, which read or write the matrix once for few operations on it, and sums of
+    gradients: those of each call are added to those of the ones before.
+    """
+    rows = subject.rows[((subject.rows["part"] == COMPUTE) & subject.rows["layer"].notna()).to_numpy(bool)]
+    rows = rows[(rows["count"] >= _EACH * calls - _FIRST).to_numpy(bool)]
+    vectors = (rows["kind"] == "gemm") & rows["problem"].str.contains(_OF_A_VECTOR)
+    sums = (rows["phase"] == "backward") & rows["operator"].isin(_SUMS)
+    return rows[(vectors | sums).fillna(False).to_numpy(bool)]
+
+
+def _for_each(subject: Subject, weights: pd.DataFrame) -> list[str]:
+    """Return what these kernels take, in words."""
+    if weights.empty:
+        return []
+    told = f"{words.share(subject, words.time_of(weights))} {subject.per}: {words.largest(weights, 'operator')}"
+    return [f"Kernels that read or write the weights, or their gradients, for one sample each: {told}."]
 
 
 def one_by_one(subject: Subject) -> list[Advice]:

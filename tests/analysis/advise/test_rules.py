@@ -435,15 +435,19 @@ def test_devices_that_are_taken_as_one_have_no_name():
     assert answer({**result, "hardware": "TITAN V"}).startswith("A step takes 10.0 ms on TITAN V:")
 
 
-def _calls_of_a_model(calls, loads=1, batch=8):
+_CONVOLUTION = Kernel("conv", 30, "convolution forward", device="cpu", operator="aten::conv2d")
+
+
+def _calls_of_a_model(calls, loads=1, batch=8, kernel=_CONVOLUTION, problem=None):
     """What is advised where a step on the host loads so many batches and calls the model so often."""
-    layer = Within("Net", (Host(20), Kernel("conv", 30, "convolution forward", device="cpu", operator="aten::conv2d"), Host(40)))
+    layer = Within("Net", (Host(20), kernel, Host(40)))
     trace = recording([*[Within("load", (Host(10),))] * loads, *[layer] * calls, Host(5)])
     kinds = trace.ranges["name"].astype("string").map({"Net": "layer", "load": "data"})
     phases = kinds.map({"layer": "forward", "data": "data"})
     layers = trace.ranges["name"].astype("string").where(kinds == "layer")
     ranges = trace.ranges.assign(category=kinds, phase=phases, layer=layers).dropna(subset="category")
-    subject = of_trace(replace(trace, ranges=conform("ranges", ranges)), "made-up")
+    kernels = conform("kernels", trace.kernels.assign(layer="Net", problem=problem))
+    subject = of_trace(replace(trace, ranges=conform("ranges", ranges), kernels=kernels), "made-up")
     found = advice.of_subject(replace(subject, facts={**subject.facts, "options": {"batch": batch}}))
     return [one for one in found["advice"] if one["topic"] == "loop over samples"]
 
@@ -455,6 +459,15 @@ def test_a_model_that_is_called_for_each_sample():
     assert _calls_of_a_model(8, loads=8) == [], "gradients are accumulated over whole batches"
     assert _calls_of_a_model(2) == []
     assert _calls_of_a_model(8, batch=64) == []
+
+
+def test_what_reads_the_weights_for_each_sample_is_saved_too():
+    product = Kernel("SGEMM", 30, "gemm", device="cpu", operator="aten::mm")
+    (one,) = _calls_of_a_model(8, kernel=product, problem="m256 n1 k256")
+    assert one["saves_ns"] == pytest.approx(8 * 60e3 * 7 / 8, rel=0.05)
+    assert "for one sample each: 240 µs" in " ".join(one["evidence"])
+    (one,) = _calls_of_a_model(8, kernel=product, problem="m256 n64 k256")
+    assert one["saves_ns"] == pytest.approx(8 * 30e3 * 7 / 8, rel=0.05), "of 64 rows it computes more than it reads"
 
 
 def test_links_stand_in_one_line_of_a_terminal_of_100_columns():
