@@ -77,7 +77,7 @@ def set_aside_impossible(trace: Trace) -> None:
     wrong = (rows["reason"] >= 0).to_numpy()
     for number, name in enumerate(_TABLES):
         _set_aside(trace, name, rows[wrong & (rows["table"] == number).to_numpy()])
-    if remarks := _remarks(rows[positive & ~wrong], own):
+    if remarks := _remarks(rows[~wrong], own):
         trace.info.setdefault("warnings", []).extend(remarks)
 
 
@@ -174,13 +174,13 @@ def _launched_amid(rows: pd.DataFrame, own: _OwnTime) -> pd.Series:
 
 
 def _lasting_too_long(rows: pd.DataFrame, own: _OwnTime) -> pd.Series:
-    """Return which rows have an end that cannot be true, if their start is.
+    """Return which rows have an end that cannot be true, if their start is, or the other way around.
 
-    On the device: what lasts 45 minutes longer than anything on the host or, where nothing of the host is known, a thousand
-    times as long as all the rest. On the host: what ends that long after all else began.
+    On the device: what lasts until 45 minutes after anything on the host, or since as long before; where nothing of the host is
+    known, what lasts a thousand times as long as all the rest. On the host: what ends that long after all else began.
     """
     start, end = rows["start"].astype("float64"), rows["end"].astype("float64")
-    unseen = (end - start > _LONG_NS) & (end > own.high + _LONG_NS)
+    unseen = (end - start > _LONG_NS) & ((end > own.high + _LONG_NS) | (start < own.low - _LONG_NS))
     device = unseen if own.hosted else end - start > own.far
     return device.where(~rows["host"], (rows["part"] == own.part) & (end > own.last + own.far))
 
@@ -205,14 +205,21 @@ def _set_aside(trace: Trace, name: str, found: pd.DataFrame) -> None:
 def _remarks(rows: pd.DataFrame, own: _OwnTime) -> list[str]:
     """Return what is to be said of rows that lie hours apart, or last hours, and may be true."""
     said = []
-    parts = rows.groupby("part").agg({"start": "min", "end": "max"}).astype("float64").to_numpy()
+    parts = rows[rows["part"] >= 0].groupby("part").agg({"start": "min", "end": "max"}).astype("float64").to_numpy()
     if len(parts) > 1:
         apart = (parts[1:, 0] - parts[:-1, 1]).max() / _HOUR_NS
         said.append(
             f"its times fall into {len(parts)} parts, up to {apart:,.1f} h apart: recorded one after the other, or a clock"
             " jumped; do not rely on steps and shares that span them"
         )
-    lasting = ~rows["host"] & (rows["end"] - rows["start"] > _LONG_NS) & (rows["end"] > own.last + _LONG_NS)
-    if lasting.any() and not own.hosted:
-        said.append(f"{int(lasting.sum()):,} kernels or copies last longer than 45 minutes; a clock may have jumped")
+    start, end = rows["start"].astype("float64"), rows["end"].astype("float64")
+    lasting = end - start > _LONG_NS
+    beyond = lasting & ~rows["host"] & (end > own.last + _LONG_NS) & (not own.hosted)
+    if beyond.any():
+        said.append(f"{int(beyond.sum()):,} kernels or copies last longer than 45 minutes; a clock may have jumped")
+    span = end[~lasting].max() - start[~lasting].min()
+    alone = int((lasting & rows["host"]).sum())
+    if alone and span < _LONG_NS and not (lasting & ~rows["host"]).any():  # else the host may have waited for the device
+        told = f"of its ranges, operators and calls {alone:,} {'lasts' if alone == 1 else 'last'} longer than 45 minutes"
+        said.append(f"{told}, and all else {span / 1e9:,.3g} s; a clock may have jumped")
     return said

@@ -1,6 +1,7 @@
 """Output folders and run.json: refusals, --force, and marks of incompleteness."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,15 @@ def test_a_folder_that_is_written_into_is_refused_until_its_writer_ends(tmp_path
         RunFolder(folder, {"framework": "second"})
     prepare_output(folder, force=True)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [".", "..", "../inside"])
+def test_the_folder_that_one_is_in_is_refused(name, tmp_path, monkeypatch):
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    with pytest.raises(InputError, match="the folder that you are in"), replaced(Path(name), force=True):
+        raise AssertionError
+    assert list(tmp_path.iterdir()) == [tmp_path / "inside"]
 
 
 def test_a_file_in_the_way_and_a_folder_that_cannot_be_made(tmp_path):

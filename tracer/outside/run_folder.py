@@ -47,6 +47,8 @@ def prepare_output(folder: Path, force: bool, keep: bool = False, importing: boo
     try:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: is a file; name a folder for the results")
+        if _is_around_us(folder):
+            raise InputError(f"{folder}: is the folder that you are in, or one around it; name another, such as {folder}/results")
         if locks.is_locked(folder):
             raise locks.in_use(folder)
         if folder.is_dir() and any(folder.iterdir()):
@@ -63,6 +65,13 @@ def prepare_output(folder: Path, force: bool, keep: bool = False, importing: boo
         probe.unlink()
     except OSError as error:
         raise InputError(f"{folder}: not writable: {error.strerror or error}; name another folder") from error
+
+
+def _is_around_us(folder: Path) -> bool:
+    """Return whether a folder holds the working folder, which cannot be replaced without taking that away."""
+    with contextlib.suppress(OSError):  # the working folder is gone
+        return Path.cwd().is_relative_to(folder.resolve())
+    return False
 
 
 def _refuse_beside_orphan(folder: Path) -> None:
@@ -87,8 +96,9 @@ def replaced(folder: Path, force: bool) -> Iterator[Replacement]:
     It lies beside the folder until then, .NAME.earlier, and stays there where the block fails or says that it recorded nothing,
     or is killed. Until the block ends the folder is locked: another command that would write into it is refused.
     """
-    earlier, made = folder.with_name(f".{folder.name}.earlier"), [path for path in (folder, *folder.parents) if not path.exists()]
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     prepare_output(folder, force, keep=not _recorded_nothing(folder))
+    earlier = folder.with_name(f".{folder.name}.earlier")
     with ExitStack() as held:
         held.enter_context(locks.exclusive_folder(folder))
         if any(folder.iterdir()):

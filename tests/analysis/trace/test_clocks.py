@@ -167,3 +167,23 @@ def test_a_clock_that_begins_with_the_recording_may_show_zero_and_less(first):
     trace = trace_of([(first + at, first + at + 50) for at in range(0, 4000, 100)])
     set_aside_impossible(trace)
     assert (trace.kernels["start_ns"].notna().all(), trace.diagnostics) == (True, {})
+
+
+@pytest.mark.parametrize("by", [9 * HOUR, 10 * HOUR, 2 * 10**18])
+def test_a_kernel_that_began_an_hour_before_the_host_did_anything_does_not_count(by):
+    usual = later(over_seconds(USUAL), lambda place: True, 10 * HOUR)
+    trace = trace_of([*usual, (usual[0][0] - by, usual[0][1])], operators=usual)
+    set_aside_impossible(trace)
+    assert len(trace.diagnostics) == 1
+    assert trace.kernels["duration_ns"].sum() == 40 * 50
+
+
+@pytest.mark.parametrize("by", [(-HOUR, 0), (0, HOUR)])
+def test_an_operator_of_an_hour_in_a_capture_of_seconds_is_told(by):
+    usual = later(over_seconds(USUAL), lambda place: True, 10 * HOUR)
+    trace = trace_of(usual, operators=[*usual, (usual[7][0] + by[0], usual[7][1] + by[1])])
+    set_aside_impossible(trace)
+    assert len(trace.operators) == 41
+    assert trace.info["warnings"] == [
+        "of its ranges, operators and calls 1 lasts longer than 45 minutes, and all else 3.9 s; a clock may have jumped"
+    ]
