@@ -35,7 +35,9 @@ Result = Mapping[str, Any]
 
 def answer(result: Result) -> str:
     """Return in one sentence how long a step takes, what it does most of that time, and what can be saved."""
-    step_ns = max(int(result["step_ns"]), 1)
+    step_ns = int(result["step_ns"])
+    if not step_ns:
+        return "All times in the recording are zero: it does not tell where time goes."
     first = [
         f"{part['what']} {_share(part['ns'], step_ns)}{_longest(result, part)}"
         for part in result["parts"][:3]

@@ -374,6 +374,8 @@ def _by_line(trace: Trace) -> Breakdown:
     measured = mine["time_ns"].sum() / steps
     # the function also does things once a window, before its first step: with these it can take longer than its steps
     step_ns = max(int(trace.info["lines_step_ns"]), round(measured))
+    if not step_ns:
+        raise EvidenceError("no host lines in this capture: all their times are zero")
     rest = step_ns - measured
     table = mine[["file", "function", "line", "text"]].assign(count=mine["hits"], duration_ns=mine["time_ns"])
     outside = {"file": pd.NA, "function": "(outside the profiled function)", "line": pd.NA, "text": pd.NA}

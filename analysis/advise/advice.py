@@ -262,7 +262,7 @@ def _calls(subject: Subject) -> list[dict[str, Any]]:
 
 def _kept(subject: Subject) -> list[Advice]:
     """Return the advice that is worth its words, what saves most first, without what others already say."""
-    if subject.unrecorded:
+    if subject.unrecorded or not subject.step_ns:  # all times may be zero
         return []
     least = (LEAST_ON_HOST if subject.on_host else LEAST_ON_DEVICE) * (subject.recorded_ns or subject.step_ns)
     found = [one for rule in rules() for one in rule(subject) if one.saves_ns > least]

@@ -66,8 +66,14 @@ class Head:
         return frozenset(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else frozenset()
 
 
+# Logs of changes to databases: how their names end, and how what is in them begins; what was merged begins with zeros
+_LOGS = {"-wal": b"\x37\x7f\x06", "-journal": b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"}
+_LOG_HEADER = 32  # bytes; a log that is no longer holds no change
+
+
 def _tables(path: Path) -> frozenset[str]:
     """Return the names of a database's own tables; raise EvidenceError where they cannot be read."""
+    refuse_unmerged(path)
     try:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         database.set_progress_handler(lambda: 1, _MOST_STEPS)  # a schema that takes longer is no capture's
@@ -79,6 +85,22 @@ def _tables(path: Path) -> frozenset[str]:
     except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it does not understand
         raise EvidenceError(f"{path}: damaged SQLite file ({str(error)[:200]}); copy or export it again") from error
     return frozenset(str(row[0]) for row in rows)
+
+
+def refuse_unmerged(path: Path) -> None:
+    """Raise EvidenceError for a database beside which lies a log of changes that are not in its file, or not wholly.
+
+    What writes it is not done, or ended in the middle. Layouts: https://sqlite.org/fileformat2.html, sections 3 and 4.
+    """
+    for ending, sign in _LOGS.items():
+        log = path.with_name(path.name + ending)
+        try:
+            begun = log.is_file() and log.stat().st_size > _LOG_HEADER and log.open("rb").read(len(sign)) == sign
+        except OSError:
+            begun = False
+        if begun:
+            remedy = f"when what writes it has ended, open it once, as `sqlite3 {path.name} .tables` does, and name it again"
+            raise EvidenceError(f"{path}: changes are in {log.name} that are not in it; {remedy}")
 
 
 def refuse_endless(path: Path) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.head import refuse_unmerged
 from kernelscope.analysis.files.magic import SQLITE_MAGIC
 
 _HEADER = 100
@@ -111,6 +112,7 @@ class Database:
         self.path = path
         self._tables: dict[str, _StoredTable] = {}
         self._pages: dict[str, Integers] = {}
+        refuse_unmerged(path)
         try:
             self._file = path.open("rb", buffering=0)
         except OSError as error:

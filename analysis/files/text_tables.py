@@ -107,8 +107,14 @@ def _loose_rows(
     groups[-1] = rf'(?P<c{width - 1}>"(?s:.*)"|[^\n{delimiter}]*)'  # nsys repeats the name in the last one
     groups[free] = rf'(?P<c{free}>"(?s:.*)"|[^"\n].*|)'
     pattern = f"^{delimiter.join(groups)}$"
-    result = pc.extract_regex(pc.take(strings, pa.array(positions)), pattern=pattern)
-    alone = np.asarray(result.is_valid())
+
+    def matched(texts: Any) -> tuple[Any, npt.NDArray[np.bool_]]:
+        result = pc.extract_regex(texts, pattern=pattern)
+        # a name that begins without a quote and ends with another quoted cell: the row has too many cells, as of decimal commas
+        beyond = pc.match_substring_regex(result.field(f"c{free}"), rf'^[^"].*{delimiter}"[^"]*"$')
+        return result, np.asarray(pc.and_(result.is_valid(), pc.invert(pc.fill_null(beyond, False))))
+
+    result, alone = matched(pc.take(strings, pa.array(positions)))
     parts, rest = [(positions[alone], result.filter(pa.array(alone)))], positions[~alone]
     texts = pc.take(strings, pa.array(rest)).to_pylist()
     unread = texts
@@ -117,8 +123,7 @@ def _loose_rows(
         starts = np.asarray(pc.match_substring_regex(stream.strings_of(texts), pattern=f"^{f'{cell}{delimiter}' * free}"))
         bounds = np.flatnonzero(starts | np.append(True, rest[1:] != rest[:-1] + 1)).tolist()
         spans = [(first, min(last, first + _JOINED_LINES)) for first, last in itertools.pairwise([*bounds, len(texts)])]
-        result = pc.extract_regex(stream.strings_of(["\n".join(texts[first:last]) for first, last in spans]), pattern=pattern)
-        whole = np.asarray(result.is_valid())
+        result, whole = matched(stream.strings_of(["\n".join(texts[first:last]) for first, last in spans]))
         parts.append((rest[np.array(bounds)[whole]], result.filter(pa.array(whole))))
         unread = [text for (first, last), good in zip(spans, whole, strict=True) if not good for text in texts[first:last]]
     tables = []

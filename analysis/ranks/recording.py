@@ -154,8 +154,10 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
     name = trace.ranges["name"].astype("string")
     talking = trace.ranges[name.str.match(PROCESSORS).fillna(False).to_numpy(bool)]
     if kernels.empty or talking.empty or trace.steps.empty:
+        known = (trace.info.get("unavailable") or {}).get("kernels")
+        reason = f" ({known})" if known and kernels.empty else ""
         raise EvidenceError(
-            f"{path}: no accelerator computes in it, and no steps with collectives of a processor's ranks are in it"
+            f"{path}: no accelerator computes in it{reason}, and no steps with collectives of a processor's ranks are in it"
         )
     operation = talking["name"].astype("string").str.replace(PROCESSORS, "", regex=True).str.strip("_").str.replace("_", "-")
     named = from_operators(trace, talking.assign(algorithm=operation))

@@ -17,7 +17,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, detect, format_named
 from kernelscope.analysis.kernels import names, work
-from kernelscope.analysis.trace import Trace, hiding
+from kernelscope.analysis.trace import Trace, duplicates, hiding
 from kernelscope.analysis.trace.clocks import set_aside_impossible
 from kernelscope.analysis.trace.merge import merged
 
@@ -141,6 +141,7 @@ def _lost(trace: Trace) -> list[str]:
 
 def finish(trace: Trace) -> None:
     """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
+    duplicates.drop(trace)
     set_aside_impossible(trace)
     launches.relate(trace)
     _count_incomplete(trace)

@@ -88,7 +88,7 @@ class Run:
             folders = [self.path / self._inside(relative) for relative in entry.get("folders", [])]
             done = [folder for folder in folders if (folder / "child.json").is_file()]
             self._passes[name] = [
-                PassData(folder, report, device_ends.placed(read_table(folder / "steps.jsonl", "steps"), report))
+                PassData(folder, report, device_ends.placed(_steps(folder / "steps.jsonl", report), report))
                 for folder in done
                 for report in (_report(folder / "child.json"),)
             ]
@@ -333,6 +333,18 @@ class Run:
                 trace.info["lines_step_ns"] = mean_step_ns(data.measured)
                 usual = "train" if self.record["options"]["mode"] == "train" else "infer"
                 trace.info["lines_root"] = data.report.get("lines_root") or usual
+
+
+def _steps(file: Path, report: dict[str, Any]) -> pd.DataFrame:
+    """Return a pass's steps; raise EvidenceError where they end before they begin, or are not as many as were measured."""
+    steps = read_table(file, "steps")
+    wrong = int((steps["end_ns"] < steps["start_ns"]).sum())
+    if wrong:
+        raise EvidenceError(f"{file}: {wrong} of {len(steps)} steps end before they begin; record the run again")
+    measured, found = report.get("measured"), int((~steps["warmup"]).sum())
+    if isinstance(measured, int) and measured != found:
+        raise EvidenceError(f"{file}: holds {found} of the {measured} measured steps; copy it again, or record the run again")
+    return steps
 
 
 def _report(file: Path) -> dict[str, Any]:

@@ -58,6 +58,9 @@ def test_an_import_replaces_an_import_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     prepare_output(tmp_path, force=True, keep=True, importing=True)
     assert (tmp_path / "notes.txt").exists()
+    (tmp_path / "trace" / "mine").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"holds trace/mine, which no import wrote"):
+        prepare_output(tmp_path, force=True, keep=True, importing=True)
 
 
 def test_earlier_results_are_kept_until_new_ones_are_there(tmp_path, capsys):

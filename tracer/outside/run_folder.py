@@ -186,6 +186,11 @@ def _refuse_recorded(folder: Path) -> None:
         raise InputError(
             f"{folder}: holds files that no import wrote; --force replaces only an earlier import: name another folder"
         )
+    within = [path for name in ("trace", "breakdowns") if (folder / name).is_dir() for path in (folder / name).iterdir()]
+    others = sorted(path for path in within if not path.is_file() or path.suffix not in (".parquet", ".json"))
+    if others:
+        remedy = "which no import wrote; move it away, or name another folder"
+        raise InputError(f"{folder}: holds {others[0].relative_to(folder)}, {remedy}")
 
 
 def _is_ours(file: Path) -> bool:

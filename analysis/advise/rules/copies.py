@@ -95,9 +95,8 @@ def _pinning(subject: Subject, rows: pd.DataFrame) -> tuple[float, str]:
 
 def _rate(rows: pd.DataFrame) -> list[str]:
     moved = float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
-    if not moved:
-        return []
-    return [f"They move {words.size(moved)} at {moved / float(rows['duration_ns'].sum()):.1f} GB/s."]
+    took = float(rows["duration_ns"].sum())  # zero where a tool rounds to whole microseconds
+    return [f"They move {words.size(moved)} at {moved / took:.1f} GB/s."] if moved and took else []
 
 
 def _listed(rows: pd.DataFrame) -> str:

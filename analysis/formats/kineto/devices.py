@@ -51,10 +51,8 @@ class DeviceTables:
     devices: list[dict[str, Any]]
 
 
-def read(
-    scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]
-) -> DeviceTables:
-    """Return the tables of device work. tracks: process and thread of each track. diagnostics: counts are added to it."""
+def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -> DeviceTables:
+    """Return the tables of device work. tracks: process and thread of each track."""
     accelerator = _accelerator(scan, calls)
     rows = {name: _common(scan, name, accelerator, calls, operators) for name in ("kernels", "copies", "syncs")}
     for names, target in ((_COPY_EVENTS, "copies"), (_WAIT_EVENTS, "syncs")):
@@ -63,8 +61,8 @@ def read(
             rows[target] = pd.concat([rows[target], rows["kernels"][moved]], ignore_index=True)
             rows["kernels"] = rows["kernels"][~moved].reset_index(drop=True)
             rows["kernels"]["name"] = rows["kernels"]["name"].cat.remove_unused_categories()
-    copies = _copies(_once(rows["copies"], "copies", diagnostics))
-    kernels = _kernels(_once(rows["kernels"], "kernels", diagnostics), calls, operators)
+    copies = _copies(rows["copies"])
+    kernels = _kernels(rows["kernels"], calls, operators)
     kind = rows["syncs"]["sync_kind"].astype("object")
     syncs = rows["syncs"].assign(kind=kind.where(kind.notna(), rows["syncs"]["name"].astype("object")))
     memory = _memory(scan, tracks)
@@ -158,14 +156,6 @@ def _processes(correlation: pd.Series, calls: pd.DataFrame, operators: pd.DataFr
             break
     pairs = calls[["correlation", "process"]].dropna().drop_duplicates().drop_duplicates("correlation", keep=False)
     return correlation.map(pairs.set_index("correlation")["process"]).astype("Int64")
-
-
-def _once(rows: pd.DataFrame, what: str, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return the rows without those that are written twice with all they say."""
-    key = ["start_ns", "end_ns", "device", "thread", "name", "correlation"]
-    again = rows.duplicated(key).to_numpy() & rows["correlation"].notna().to_numpy()
-    diagnostics[f"{what} written twice"] = int(again.sum())
-    return rows[~again].reset_index(drop=True)
 
 
 def _kernels(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:

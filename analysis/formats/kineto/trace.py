@@ -65,7 +65,7 @@ def of_scan(scan: Scan) -> Trace:
     steps, ranges, operators = host_side(scan, tracks, diagnostics)
     lines = functions.host_lines(scan, tracks, steps, operators)
     calls = _calls(scan, tracks)
-    work = kineto_devices.read(scan, tracks, calls, operators, diagnostics)
+    work = kineto_devices.read(scan, tracks, calls, operators)
     kernels = work.kernels
     if len(timed):
         kernels = kineto_devices.timed_operators(timed, scan.tracks, diagnostics)
@@ -298,6 +298,8 @@ def _host_kernels(
     """Return the operators that compute as kernels of the CPU, if all work was the CPU's; and what is unavailable."""
     if ("X", "cuda_profiler_range") in scan.counts:
         return pd.DataFrame(), {"kernels": "CUPTI's range profiler replaced kernels' times by even parts of its session"}
+    if untimed := scan.untimed.get("kernels"):
+        return pd.DataFrame(), {"kernels": f"none of its {untimed:,} kernels has a usable time: record it again"}
     on_device = len(calls) or work.accelerators or len(work.copies) or "nccl" in str(scan.fact("distributedInfo"))
     if on_device or autograd.where_text(scan.tables["annotations"]["name"], lambda name: name.startswith("nccl:")).any():
         return pd.DataFrame(), {"kernels": "the trace holds no device work: record it with ProfilerActivity.CUDA (XPU, ...) too"}

@@ -137,6 +137,13 @@ class _PrintedReader(printed_tables.TableRemarks):
         if read == self.summed and self.table.device is None and any(self.repeats(other) for other in tables):
             self.note(f"line {self.table.line}: the summary of all devices repeats those of each device; it is not counted twice")
             return {}
+        if any(map(self.is_again, tables[: next(number for number, other in enumerate(tables) if other is self.table)])):
+            self.note(f"line {self.table.line}: a table that stands above as well; it is not counted twice")
+            return {}
+        if read == self.summed:  # in which each name has one row; CSV that was put together repeats the titles within a table
+            again = self.rows.duplicated()
+            self.count("rows written twice", int(again.sum()))
+            self.rows = self.rows[~again].reset_index(drop=True)
         return read()
 
     def unread(self) -> None:
@@ -149,6 +156,11 @@ class _PrintedReader(printed_tables.TableRemarks):
             self.useless.append(f"line {self.line}: the table has no column {missing[0]}")
         else:
             self.note(f"{self.table.section}, line {self.line}: a table that is not read")
+
+    def is_again(self, other: PrintedTable) -> bool:
+        """Return whether another table says the same of the same process and device."""
+        same = (other.section, other.process, other.device) == (self.table.section, self.table.process, self.table.device)
+        return same and other.rows.equals(self.table.rows)
 
     def repeats(self, other: PrintedTable) -> bool:
         """Whether another table is this summary for one device."""

@@ -46,6 +46,9 @@ def read(path: Path) -> Trace:
     table.require(*sorted(_TITLES))
     findings = RowsRead()
     findings.diagnostics["lines that are no rows"] += table.unreadable
+    again = table.rows.duplicated()
+    findings.diagnostics["rows written twice"] += int(again.sum())
+    table = csv_tables.CsvTable(path, table.rows[~again].reset_index(drop=True), table.unreadable)
     frame = pd.DataFrame({"name": table.column("name").astype("object"), "count": table.numbers("calls")})
     frame["duration_ns"] = table.durations("totaldurationns")
     shortest, longest = table.durations("minns"), table.durations("maxns")

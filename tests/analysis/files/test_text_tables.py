@@ -77,6 +77,14 @@ def test_names_hold_what_they_like():
     assert odd == ["not a row"]
 
 
+def test_rows_with_more_cells_than_titles_are_none():
+    """Decimal commas divide numbers: what follows is no name that holds commas."""
+    decimal = '"GPU activities",68,739,268,352,6000,"kernel(int, int*)"'
+    table, unread = text_tables.delimited([decimal, '"GPU activities",68.7,6000,kernel(int, int*)'], 4, 3)
+    assert unread == [decimal]
+    assert table[3].tolist() == ["kernel(int, int*)"]
+
+
 def test_columns_are_cut_where_the_dashes_are():
     lines = ["  1  a  b   x y", " 22  b\u2026     z", " 3 x  out of line", "1  2  by hand"]
     rows, odd = text_tables.columns_at(lines, [(1, 3), (5, 9), (11, 14)])

@@ -117,6 +117,22 @@ def test_a_table_that_is_none_is_named(folder, content):
         Run(folder).clean_steps()
 
 
+def test_steps_that_are_missing_or_end_before_they_begin_are_said(folder):
+    file = folder / "clean" / "1" / "steps.jsonl"
+    report = file.with_name("child.json")
+    steps = [json.loads(line) for line in file.read_text().splitlines()]
+    measured = sum(not step["warmup"] for step in steps)
+    report.write_text(json.dumps({**json.loads(report.read_text()), "measured": measured}))
+    assert len(Run(folder).clean_steps()) == measured
+    file.write_text("".join(json.dumps(step) + "\n" for step in steps[:-1]))
+    with pytest.raises(EvidenceError, match=f"holds {measured - 1} of the {measured} measured steps"):
+        Run(folder).clean_steps()
+    steps[-1]["end_ns"] = steps[-1]["start_ns"] - 1
+    file.write_text("".join(json.dumps(step) + "\n" for step in steps))
+    with pytest.raises(EvidenceError, match=f"1 of {len(steps)} steps end before they begin"):
+        Run(folder).clean_steps()
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
