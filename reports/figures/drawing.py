@@ -123,7 +123,7 @@ def name_rows(axes: Axes, names: Sequence[str], limit: int = NAME, lines: int = 
     """Write names beside horizontal bars, the first on top, each in so many lines of `limit` characters at most."""
     shown = ["\n".join(textwrap.wrap(short(name, lines * limit), limit, max_lines=lines, placeholder=" …")) for name in names]
     axes.set_yticks(range(len(names)), shown)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
 
 
