@@ -10,8 +10,10 @@ import unittest
 from unittest import mock
 
 from kernelscope.tracer import inside
+from kernelscope.tracer.inside import own
 from kernelscope.tracer.inside.frameworks.compilations import Compilations
 from kernelscope.tracer.inside.frameworks.jax.scopes import Scopes
+from kernelscope.tracer.inside.profiling import reserve
 from kernelscope.tracer.inside.profiling.inputs import Inputs
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -35,6 +37,38 @@ class StartTest(unittest.TestCase):
         place = os.path.dirname(os.path.dirname(inside.__file__))
         found = subprocess.check_output([sys.executable, "-S", "-E", "-c", _STARTING, place])
         self.assertEqual(found.strip(), b"")
+
+
+class OwnTest(unittest.TestCase):
+    """What the recorder calls is not what a program has put in its place."""
+
+    def test_functions_of_ours_call_each_other(self):
+        """Also os.makedirs, which calls other functions of its module, and os.path.relpath."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        refused = mock.Mock(side_effect=AssertionError)
+        replaced = mock.patch.object(os.path, "join", refused), mock.patch("builtins.open", refused)
+        with mock.patch.object(os, "mkdir", refused), replaced[0], replaced[1]:
+            own.os.makedirs(own.os.path.join(folder, "a", "b"))
+            own.open(own.os.path.join(folder, "a", "b", "file"), "w").close()
+            found = [files for _, _, files in own.os.walk(folder)]
+            self.assertEqual(own.os.path.relpath(folder + "/a", folder), "a")
+        self.assertEqual(found, [[], [], ["file"]])
+        self.assertIsNot(own.os, os)
+        self.assertIs(own.os.environ, os.environ)
+
+    def test_a_reserve_closes_only_its_own(self):
+        """A number that the program has given to a file of its own stays open."""
+        self.addCleanup(own.spare.clear)
+        kept = reserve.Reserve(tempfile.gettempdir())
+        kept.fill()
+        self.assertEqual(len(kept._held), reserve.COUNT)
+        number = kept._held[-1]
+        with open(os.devnull) as null:
+            os.dup2(null.fileno(), number)
+        kept.release()
+        os.close(number)
+        self.assertFalse(kept.spare())
 
 
 class InputsTest(unittest.TestCase):

@@ -19,6 +19,18 @@ from tests.tracer.toy import SHORT, TOY, measured, profiled
 
 BAD = TOY.with_name("bad_input.py")
 _ALL = "".join(f"step {number}, done\n" for number in range(60))
+_FORBIDS = """
+import torch
+from unittest import mock
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+with mock.patch("builtins.open", side_effect=AssertionError("no files while training")):
+    for _ in range(120):
+        optimizer.zero_grad()
+        model(torch.randn(8, 16)).sum().backward()
+        optimizer.step()
+print("trained")
+"""
 _COMPLETE = "steps: clean 5, layers 2, kernels 2, lines 2"
 
 
@@ -114,7 +126,57 @@ def test_a_script_that_closes_its_descriptors(tmp_path: Path, what: str) -> None
     assert (done.returncode, done.stdout) == (0, "")
     assert _COMPLETE in done.stderr
     if what == "closes_descriptors_first":
-        assert "lines of libraries: OSError" in done.stderr
+        assert "lines of libraries: the program closed its stdout" in done.stderr
+    else:
+        assert "lines of libraries: the program closed its stdout or sent it elsewhere" in done.stderr
+
+
+@pytest.mark.parametrize("what", ["forbids_open", "mocks_open", "replaces_functions"])
+def test_what_a_script_replaces_is_not_what_the_recorder_calls(tmp_path: Path, what: str) -> None:
+    done = _bad(tmp_path / "run", what)
+    assert (done.returncode, done.stdout.removeprefix("before\n")) == (0, _ALL), done.stderr
+    assert done.stderr.splitlines() == [line for line in done.stderr.splitlines() if _COMPLETE in line]
+    assert measured(tmp_path / "run", "clean")
+
+
+def test_a_failure_of_the_recorder_never_comes_out_into_the_script(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "fails_in_the_recorder")
+    assert (done.returncode, done.stdout) == (4, _ALL), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "nothing was recorded" in done.stderr
+
+
+def test_a_program_that_becomes_another_one_is_not_said_to_have_imported_nothing(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "becomes_another")
+    assert (done.returncode, done.stdout) == (4, "another\n")
+    assert "pytorch was imported, no step was seen, and its process wrote nothing at its end" in done.stderr
+
+
+def test_what_a_script_has_opened_under_numbers_of_ours_stays_open(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "closes_all_descriptors")
+    assert done.stdout.endswith("step 4, done\nall are there\n"), done.stderr
+
+
+def test_a_file_of_the_script_that_has_a_number_of_ours_is_left_alone(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "closes_descriptors_among_kernels")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "unchanged"), done.stderr
+
+
+@pytest.mark.slow
+def test_pytorch_is_recorded_while_files_are_forbidden(tmp_path: Path) -> None:
+    python = str(environments.resolve("pytorch", None).python)
+    (tmp_path / "forbids.py").write_text(_FORBIDS)
+    done = profiled(tmp_path / "run", python, str(tmp_path / "forbids.py"), options=("--once", "--quiet"), timeout=300)
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+    assert [line for line in done.stderr.splitlines() if "kernelscope: " in line] == [done.stderr.strip()]
+    assert "kernels 10" in done.stderr
+
+
+@pytest.mark.parametrize("what", ["uses_up_descriptors", "uses_up_descriptors_again_and_again"])
+def test_a_script_that_uses_up_its_descriptors_is_recorded_with_those_in_reserve(tmp_path: Path, what: str) -> None:
+    done = _bad(tmp_path / "run", what)
+    assert (done.returncode, done.stdout) == (0, _ALL), done.stderr
+    assert _COMPLETE in done.stderr
 
 
 @pytest.mark.slow

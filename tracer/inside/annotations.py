@@ -5,7 +5,7 @@ three are then functions of the interpreter's own. `record` and `listen` put the
 """
 
 import functools
-import threading
+from threading import get_ident
 
 MYPY = False  # typing is not imported by every process that starts
 if MYPY:
@@ -101,11 +101,11 @@ def _around(context: "Any", function: "Callable[..., Any]") -> "Callable[..., An
 
 def _enter(annotation: "Any") -> None:
     number = _recorder.push("annotation", annotation.name)
-    _open.setdefault(threading.get_ident(), []).append((annotation, number))
+    _open.setdefault(get_ident(), []).append((annotation, number))
 
 
 def _leave(annotation: "Any", kind: "Any", error: "Any", trace: "Any") -> None:
-    opened = _open.get(threading.get_ident())
+    opened = _open.get(get_ident())
     if opened and opened[-1][0] is annotation:  # else it was entered before ranges were recorded
         _recorder.close(opened.pop()[1])
 

@@ -2,10 +2,10 @@
 
 import inspect
 import json
-import os
 from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 from kernelscope.tracer.inside import disclosure
+from kernelscope.tracer.inside.own import open, os
 
 
 def profiler(functions: Iterable[Callable[..., Any]]) -> Any:

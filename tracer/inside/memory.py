@@ -2,6 +2,8 @@
 
 from typing import Any, Dict, Optional
 
+from kernelscope.tracer.inside.own import open
+
 
 def resident(processes: Any = ("self",)) -> Dict[str, Optional[int]]:
     """Return peak and present resident memory of all these processes together, in bytes; nothing where /proc does not tell.

@@ -7,22 +7,23 @@ A range belongs to the thread that opened it and nests in the ranges open on tha
 import ctypes
 import functools
 import itertools
-import json
-import os
 import platform
 import resource
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.originals import dumps
+from kernelscope.tracer.inside.own import open, os
 
+_native_id: Any = getattr(threading, "get_native_id", None)  # as it was before the program could replace it
 _SYS_GETTID = {"x86_64": 186, "aarch64": 178, "ppc64le": 207}
 
 
 def native_thread_id() -> int:
     """Return the operating system's id of the calling thread (what profilers call tid)."""
-    if hasattr(threading, "get_native_id"):
-        return threading.get_native_id()
+    if _native_id is not None:
+        return _native_id()
     number = _SYS_GETTID.get(platform.machine())
     return ctypes.CDLL(None).syscall(number) if number else threading.get_ident()
 
@@ -253,10 +254,10 @@ class Recorder(object):
                     "end_ns": end,
                 }
                 row.update(used)
-                out.write(json.dumps(row) + "\n")
+                out.write(dumps(row) + "\n")
         with open(os.path.join(self.folder, "ranges.jsonl"), "a") as out:
             for row in self.ranges():
-                out.write(json.dumps(dict(zip(RANGE_FIELDS, row))) + "\n")
+                out.write(dumps(dict(zip(RANGE_FIELDS, row))) + "\n")
         self._steps, self._ranges = [], []
 
     def open_ranges(self) -> List[Any]:

@@ -1,9 +1,10 @@
 """What the threads of this process are called."""
 
 import contextlib
-import os
 import threading
 from typing import Dict
+
+from kernelscope.tracer.inside.own import open, os
 
 MAIN = "MainThread"
 

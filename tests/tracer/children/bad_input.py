@@ -1,14 +1,22 @@
 """Scripts that do what no script should: the first argument says what, between steps of the toy framework."""
 
+import builtins
 import io
+import json
 import os
+import resource
 import shutil
 import sys
+import tempfile
+import threading
 import time
 
 import toy_adapter
 
+from kernelscope.tracer.inside.profiling import recording
+
 STEPS = 60
+_taken = []
 
 
 def crashes():
@@ -81,9 +89,114 @@ def deletes_its_folder():
     run(2 * STEPS, lambda number: number == int(sys.argv[1]) and shutil.rmtree(folder))
 
 
-def steps_on_a_thread():
-    import threading
+def forbidden(*arguments, **keywords):
+    raise AssertionError("not while training")
 
+
+class Mocked:
+    """What is called becomes this; its text, as its own JSON, fails."""
+
+    __call__ = __getattr__ = __enter__ = lambda self, *arguments, **keywords: self
+    __str__ = __repr__ = __index__ = forbidden
+
+    def __exit__(self, *raised):
+        return None
+
+
+def replaced(values):
+    """Run all steps while functions of modules are others."""
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in values]
+    for owner, name, value in values:
+        setattr(owner, name, value)
+    run(STEPS)
+    for owner, name, value in before:
+        setattr(owner, name, value)
+
+
+def forbids_open():
+    replaced([(builtins, "open", forbidden), (io, "open", forbidden)])
+
+
+def mocks_open():
+    replaced([(builtins, "open", Mocked())])
+
+
+def replaces_functions():
+    print("before", flush=True)
+    values = [(os, "getpid", lambda: 1), (threading, "get_ident", lambda: 1), (sys, "stdout", Mocked())]
+    of_os = [(os, name, forbidden) for name in ("open", "listdir", "fstat", "statvfs", "dup", "unlink", "makedirs")]
+    of_paths = [(os.path, name, forbidden) for name in ("join", "getsize", "abspath", "relpath")]
+    of_json = [(json, name, forbidden) for name in ("dump", "dumps", "load", "loads")]
+    of_time = [(time, name, Mocked()) for name in ("time", "perf_counter", "perf_counter_ns", "monotonic")]
+    replaced(values + of_os + of_paths + of_json + of_time + [(builtins, "print", forbidden)])
+
+
+def fails_in_the_recorder():
+    """What the recorder does fails, and so does what it would note of that."""
+    from kernelscope.tracer.inside import own
+    from kernelscope.tracer.inside.profiling import passes, recording
+
+    own.os.path.join = recording.open = passes.open = forbidden
+    run(STEPS)
+
+
+def becomes_another():
+    os.execv(sys.executable, [sys.executable, "-c", "print('another')"])
+
+
+def closes_all_descriptors():
+    """And has files of its own under their numbers, which nobody may close."""
+
+    def close(number):
+        if number == 1:
+            os.closerange(3, 32)
+            take_descriptors()
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+    run(5, close)
+    for descriptor in _taken:
+        os.fstat(descriptor)
+    print("all are there", flush=True)
+
+
+def closes_descriptors_among_kernels():
+    """And has a file of its own under their numbers, into which nobody else may write."""
+    path = os.path.join(tempfile.mkdtemp(), "data")
+    content = b"data of the program " * 1000
+    with open(path, "wb") as out:
+        out.write(content)
+
+    def close(number):
+        recorded = recording.current().recording
+        if recorded is not None and recorded.name == "kernels" and not _taken:
+            os.closerange(3, 1024)
+            _taken.extend(os.open(path, os.O_RDWR) for _ in range(60))
+
+    run(STEPS, close)
+    with open(path, "rb") as file:
+        print("unchanged" if file.read() == content else "changed", flush=True)
+
+
+def take_descriptors(number=0):
+    try:
+        while True:
+            _taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+
+
+def uses_up_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    take_descriptors()
+    run(STEPS)
+
+
+def uses_up_descriptors_again_and_again():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    run(STEPS, take_descriptors)
+
+
+def steps_on_a_thread():
     thread = threading.Thread(target=run, args=(STEPS,))
     thread.start()
     thread.join()

@@ -1,7 +1,6 @@
 """A script with a framework of its own, for tests: a model of two layers that an optimizer steps, and the adapter for it."""
 
 import json
-import os
 import sys
 import time
 import types
@@ -9,6 +8,7 @@ import types
 from kernelscope.tracer.inside import frameworks
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling import recording
 
 

@@ -4,6 +4,8 @@ import os
 import platform
 from typing import Any, Dict, List, Tuple
 
+from kernelscope.tracer.inside.own import open
+
 
 def describe() -> Dict[str, Any]:
     """Return processor, threads, memory and system, with the keys of run.json; what /proc does not tell is None."""

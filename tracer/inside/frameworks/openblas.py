@@ -1,12 +1,12 @@
 """OpenBLAS as numpy brings it: it prints nothing, so numpy's calls of it are timed by redirecting them (see interpose)."""
 
 import ctypes
-import os
 import re
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from kernelscope.tracer.inside import interpose
 from kernelscope.tracer.inside.frameworks import mkl_calls
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.ranges import Recorder
 
 CALLS_FILE = "calls.blas.jsonl"

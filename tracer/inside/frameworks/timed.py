@@ -1,10 +1,10 @@
 """Operators that hooks time one by one on our clock: for frameworks that have hooks around operators and no trace of them."""
 
-import json
-import os
 from typing import Any, Callable, Iterable, List, Optional
 
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.originals import dumps
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
 
 OPERATORS_FILE = "operators.jsonl"
@@ -62,7 +62,7 @@ class Operators(object):
         thread = native_thread_id()
         with open(os.path.join(folder, OPERATORS_FILE), "w") as out:
             for row in self.rows:
-                out.write(json.dumps(dict(zip(_FIELDS, row), thread=thread)) + "\n")
+                out.write(dumps(dict(zip(_FIELDS, row), thread=thread)) + "\n")
         return OPERATORS_FILE
 
 

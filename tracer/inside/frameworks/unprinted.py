@@ -1,9 +1,10 @@
 """Keeps a library's remarks out of the script's stderr while we call it; everything else that is printed meanwhile goes there."""
 
-import os
 import re
 import tempfile
 from typing import Any, Optional
+
+from kernelscope.tracer.inside.own import os
 
 
 class Unprinted(object):

@@ -1,9 +1,10 @@
 """The trace of XLA's profiler, which TensorFlow and JAX share: an XSpace in protobuf, kept without the machine's name."""
 
 import glob
-import os
 import shutil
 from typing import Any, List, Tuple
+
+from kernelscope.tracer.inside.own import open, os
 
 TRACE_FILE = "operators.xplane.pb"
 _HOST_NAMES_FIELD = 4  # XSpace.hostnames

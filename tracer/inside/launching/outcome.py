@@ -217,6 +217,8 @@ class Result(object):
         steps = json.loads(kinds["steps"])["steps"] if "steps" in kinds else None
         if "fault" in kinds:
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]
+        elif "stopped" in kinds:
+            text = kinds["stopped"]
         elif self.whole and steps is not None:
             if not any(problem.startswith(missing[0]) for problem in self.problems):
                 how = ", the command " + ended(self.status) if self.status else ""
@@ -236,17 +238,25 @@ class Result(object):
         elif "no steps" in kinds:
             self.stepless = True
             text = "no steps were seen: " + kinds["no steps"]
-        elif not os.path.exists(self._path(SPEC_FILE + ".seen")):
-            text = "no Python of the command ran our code; is it started with -I, -E or -S, or without its environment?"
-        elif os.path.exists(self._path("owner")):
-            how = "the command %s" % ended(self.status) if self.status else "its process ended without notice"
-            text = how + "; what was written until then is kept"
         else:
-            known = sorted(place.partition(".")[0] for place in SCRIPTS.values())
-            text = "no framework was imported; known are " + ", ".join(known)
-            if self.status:
-                text = "the command %s before it imported a framework" % ended(self.status)
+            text = self._why_never_stepped(kinds)
         self.problems.append("%s: %s" % (", ".join(missing), text))
+
+    def _why_never_stepped(self, kinds: Dict[str, str]) -> str:
+        """Return why no process wrote down that it had steps, or none. kinds: the notes there are."""
+        how = "the command %s" % ended(self.status) if self.status else "its process wrote nothing at its end"
+        if os.path.exists(self._path(SPEC_FILE + ".failed")):
+            with open(self._path(SPEC_FILE + ".failed"), encoding="utf8", errors="replace") as file:
+                return "a fault of kernelscope, before anything was recorded: %s" % file.readline().strip()
+        if not os.path.exists(self._path(SPEC_FILE + ".seen")):
+            return "no Python of the command ran our code; is it started with -I, -E or -S, or without its environment?"
+        if os.path.exists(self._path("owner")):
+            return how + "; what was written until then is kept"
+        if "imported" in kinds:
+            return "%s was imported, no step was seen, and %s" % (kinds["imported"], how)
+        if self.status:
+            return "the command %s before it imported a framework" % ended(self.status)
+        return "no framework was imported; known are " + ", ".join(sorted(place.partition(".")[0] for place in SCRIPTS.values()))
 
     def _ended_after(self, steps: int) -> str:
         """Return that the script had too few steps for all passes, and what to do."""

@@ -8,10 +8,10 @@ more to read than all else here (the kernel adds up its threads): it is read aft
 """
 
 import resource
-import threading
 from typing import Any, List
 
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.ranges import Recorder
 
 READ_NS = 5000000  # between two readings of what the process used
@@ -33,7 +33,7 @@ class Ends(object):
         stamps: List[Any] = []
         self.stamps = stamps
         opened = recorder.open_ranges() if recorder.layers else None  # at most that of the step itself
-        thread, this, now, used, note = threading.get_ident, threading.get_ident(), now_ns, resource.getrusage, stamps.append
+        thread, this, now, used, note = get_ident, get_ident(), now_ns, resource.getrusage, stamps.append
         process, pause = resource.RUSAGE_SELF, READ_NS
         due = now() + pause
 

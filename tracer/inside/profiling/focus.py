@@ -5,10 +5,11 @@ end to the next although it is a library's (a trainer's loop), and the script's 
 libraries (a model's forward, what collates a batch). Functions further down count for the lines that call them.
 """
 
-import os
 import sys
 from types import CodeType, FrameType
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+
+from kernelscope.tracer.inside.own import os
 
 MOST_FUNCTIONS = 40  # that are watched without being asked for: a table of more is not read, and each costs time
 _REMEMBERED = 100000  # code objects: a script that compiles new ones all the time must not fill the memory

@@ -8,8 +8,6 @@
 Where line_profiler is not installed the same numbers are added up from events. Steps that are not measured do not count.
 """
 
-import json
-import os
 import sys
 import types
 from types import CodeType, FrameType
@@ -17,6 +15,8 @@ from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside import lines
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.originals import dump
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling.focus import Focus, path_of, qualified
 from kernelscope.tracer.inside.profiling.line_events import ENTERED, GOES_ON, LEFT, Events, Unavailable
 from kernelscope.tracer.inside.ranges import native_thread_id
@@ -99,7 +99,7 @@ class Lines(object):
 
     def _save(self, name: str, content: Any) -> None:
         with open(os.path.join(self.folder, name), "w") as out:
-            json.dump(content, out)
+            dump(content, out)
 
 
 class Timeline(Lines):

@@ -9,11 +9,11 @@ where one goes on in the middle of a line: in frames that were running, and wher
 """
 
 import sys
-import threading
 from types import CodeType, FrameType
 from typing import Any, List, Optional, Sequence, Set
 
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.profiling.focus import Focus
 
 ENTERED, LEFT, GOES_ON = 0, -1, -1
@@ -46,7 +46,7 @@ class Events(object):
 
     def start(self, frame: FrameType, called: bool = False) -> None:
         """Watch the calling thread; `frame` is the innermost frame that may be watched. Raises Unavailable."""
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self.called = set() if called else None
         self._source.begin()
         self._running = True
@@ -60,7 +60,7 @@ class Events(object):
         """Watch no longer; functions that are running are left."""
         if self._running:
             self._running = False
-            self._source.end(threading.get_ident() == self._thread)
+            self._source.end(get_ident() == self._thread)
 
     def take(self) -> List[Any]:
         """Return the events so far, and forget them."""
@@ -69,7 +69,7 @@ class Events(object):
 
     def running(self) -> bool:
         """Return whether events are wanted on this thread."""
-        return self._running and threading.get_ident() == self._thread
+        return self._running and get_ident() == self._thread
 
     def add(self, code: CodeType, line: Optional[int]) -> None:
         """Note an event; when there are too many nothing more is noted."""

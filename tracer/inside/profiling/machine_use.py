@@ -1,10 +1,10 @@
 """How many cores other processes keep busy while a pass is recorded, by /proc; a machine that others use makes steps longer."""
 
-import os
 from typing import Any, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.agent.machine import core_times
 from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.own import os
 
 _TICK_NS = 1000000000 // os.sysconf("SC_CLK_TCK")
 _LEAST_NS = 3 * _TICK_NS  # shorter passes are less than the ticks that they are counted in

@@ -1,18 +1,18 @@
 """Which process of a script is recorded: the first that claims the folder."""
 
-import json
-import os
 import sys
+
+from kernelscope.tracer.inside.originals import dump
+from kernelscope.tracer.inside.own import open, os
 
 FILE = "owner"  # which process that is; made exclusively
 
 
 def claim(folder: str) -> bool:
-    """Make this process the one that is recorded into a folder; return whether it is, and no other was before."""
+    """Make this process the one that is recorded into a folder; return whether it is, and no other was before. Raises OSError."""
     try:
-        owner = os.open(os.path.join(folder, FILE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    except OSError:
+        with open(os.path.join(folder, FILE), "x") as out:
+            dump({"pid": os.getpid(), "python": sys.executable, "arguments": getattr(sys, "argv", [])[:1]}, out)
+    except FileExistsError:
         return False
-    with os.fdopen(owner, "w") as out:
-        json.dump({"pid": os.getpid(), "python": sys.executable, "arguments": getattr(sys, "argv", [])[:1]}, out)
     return True

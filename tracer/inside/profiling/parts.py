@@ -6,10 +6,11 @@ that a part ends when what the process has grown by would exceed the limit while
 parts, the pass ends then.
 """
 
-import json
-import os
 import shutil
 from typing import List, Tuple
+
+from kernelscope.tracer.inside.originals import load
+from kernelscope.tracer.inside.own import open, os
 
 SHARES = 8  # parts that there is room for
 WRITTEN = (
@@ -59,7 +60,7 @@ def drop_old(folder: str, name: str, limit: int) -> Tuple[int, int]:
         total -= size(path)
         try:
             with open(os.path.join(path, "child.json")) as file:
-                dropped += json.load(file).get("measured", 0)
+                dropped += load(file).get("measured", 0)
         except (OSError, ValueError):
             pass  # of a part that nobody finished the steps are not known
         shutil.rmtree(path, ignore_errors=True)

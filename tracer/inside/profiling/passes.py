@@ -1,7 +1,5 @@
 """One pass over a few steps of a script: what is on, and the files that it leaves, those of a run folder's pass."""
 
-import json
-import os
 import platform
 import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -9,11 +7,13 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from kernelscope.tracer.inside import annotations, heap, memory, plan, steady, streams, threads
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
+from kernelscope.tracer.inside.originals import dump
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use, parts
 from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.inputs import Inputs
-from kernelscope.tracer.inside.profiling.printed import Printed, lacks_disk
+from kernelscope.tracer.inside.profiling.printed import LOST, Printed, Unrecorded, lacks_disk
 from kernelscope.tracer.inside.ranges import Recorder
 
 VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE", "MKL_VERBOSE")
@@ -96,10 +96,10 @@ class Pass(object):
                 self._tried("warming up", adapter.warm_up)
 
     def _start_printing(self) -> None:
-        """Let libraries print their calls, descriptor 1 pointing at a file of ours; raise OSError where that may grow full."""
+        """Let libraries print their calls, descriptor 1 pointing at a file of ours; raise Unrecorded where that cannot be."""
         lacking = lacks_disk(self.folder)
         if lacking is not None:
-            raise OSError("what is printed would not fit: " + lacking)
+            raise Unrecorded("what is printed would not fit: " + lacking)
         self.printed = Printed(self.folder, echo=any(os.environ.get(name, "0") != "0" for name in VERBOSE_VARIABLES))
         self.recorder.marker_fd = self.printed.marker_fd
         for library, reason in self.adapter.printing(True).items():
@@ -144,7 +144,8 @@ class Pass(object):
             self._tried("a budget for ranges", self._budget)
         if self.printed is not None:
             drained = self.printed.drain()
-            self._full = self._full or (lacks_disk(self.folder) if drained else "much was printed in a step")
+            stopped = LOST if self.printed.lost else "much was printed in a step"
+            self._full = self._full or (lacks_disk(self.folder) if drained else stopped)
         if now_ns() - self._flushed > FLUSH_NS and self._ended is None:  # an end that may still move stays
             if not recorder.layers:
                 recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
@@ -303,15 +304,19 @@ class Pass(object):
         if self.printed is not None:
             self._tried("lines of libraries", self.adapter.printing, False)
             self._tried("lines of libraries", self.printed.close)
+            if self.printed.lost:
+                self._missing("lines of libraries", LOST)
             self.printed = None
 
     def _tried(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call; where that fails, the report says so and the rest is done all the same."""
         try:
             return function(*arguments)
+        except Unrecorded as reason:
+            self._missing(what, str(reason))
         except Exception as error:
             self._missing(what, "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
-            return None
+        return None
 
     def hand_on(self) -> None:
         """Let what was printed so far go where the script prints."""
@@ -329,7 +334,7 @@ class Pass(object):
 
     def _write_report(self) -> None:
         with open(os.path.join(self.folder, "child.json"), "w") as out:
-            json.dump(self.report, out, indent=1, sort_keys=True)
+            dump(self.report, out, indent=1, sort_keys=True, default=str)  # a program may have put anything in a setting's place
 
 
 def _resident() -> int:

@@ -6,12 +6,14 @@ touched. If the process dies in between, the profiler that started it forwards w
 """
 
 import ctypes
-import os
+import errno
+import fcntl
 import re
 import resource
 import select
 from typing import Any, Iterator, Optional, Tuple
 
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.streams import STDOUT_FILE
 
 SPOOL_FILE = "stdout.spool"
@@ -19,12 +21,19 @@ LEFT = "stdout.forwarded"  # how many bytes of the spool have been taken apart, 
 LIMIT = 64 << 20  # bytes printed within one step after which the pass ends: until a step ends they lie on the disk
 ROOM = LIMIT  # bytes that there have to be: what a script prints where there are none fails
 CHUNK = 4 << 20  # bytes that are taken apart at a time
+CLOSED = "the program closed its stdout, where libraries print: what they printed was not recorded; let it stay open"
+LOST = "the program closed its stdout or sent it elsewhere, where libraries print: what they printed then was not recorded"
+_HIGH = 512  # the kernel's table of descriptors is as long as the largest number
 _PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE of <linux/falloc.h>
 _OURS = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,[^\n]*|MKL_VERBOSE [^\n]*|@kernelscope \d+ [BE] [^\n]*)\n")
 _MARK = re.compile(rb"@kernelscope \d+ [BE] [^\n]*\n")
 _BEGINNING = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,|MKL_VERBOSE |@kernelscope )[^\n]*\Z")
 _SIGNS = (b"_verbose,", b"MKL_VERBOSE ", b"@kernelscope ")
 _LINE_BUFFERED, _FULLY_BUFFERED = 1, 0  # _IOLBF and _IOFBF of <stdio.h> on Linux
+
+
+class Unrecorded(Exception):
+    """What libraries print is not recorded, for this reason."""
 
 
 def parted(content: bytes, echo: bool = False) -> Any:
@@ -80,6 +89,17 @@ def lacks_disk(folder: str) -> Optional[str]:
     return None
 
 
+def _out_of_the_way(descriptor: int) -> int:
+    """Give a descriptor a number that a program which closes all of them, ours too, will not soon give to a file of its own."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH if most < 0 else min(_HIGH, most // 2))
+    except OSError:  # none is left there
+        return descriptor
+    os.close(descriptor)
+    return moved
+
+
 class Printed(object):
     """Descriptor 1 while libraries print; `marker_fd` is where ranges put their marks."""
 
@@ -92,15 +112,26 @@ class Printed(object):
         self._fallocate = getattr(self._libc, "fallocate64", None)
         self._stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
         self._was_line_buffered = bool(getattr(self._libc, "__flbf")(self._stdout))
-        self._kept = os.dup(1)
+        self.lost = False  # whether a descriptor was no longer ours
+        try:
+            self._kept = _out_of_the_way(os.dup(1))
+        except OSError as error:
+            if error.errno == errno.EBADF:
+                raise Unrecorded(CLOSED) from error
+            raise
         self._libc.fflush(None)
-        self.marker_fd = os.open(os.path.join(folder, SPOOL_FILE), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        spool = os.open(os.path.join(folder, SPOOL_FILE), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self.marker_fd = _out_of_the_way(spool)
+        self._states = {number: os.fstat(number) for number in (self.marker_fd, self._kept)}
         os.dup2(self.marker_fd, 1)
         # in blocks, lines would come out of order with the marks
         self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED, 0)
 
     def drain(self) -> bool:
         """Hand on what was printed since the last time; return whether that was so little that it may go on."""
+        if not self._are_ours():
+            self.lost = True
+            return False
         size, before = os.fstat(self.marker_fd).st_size, self._done
         for lines, own, done in chunks(self.marker_fd, before, size, self._echo):
             write_all(self._kept, own)
@@ -113,6 +144,13 @@ class Printed(object):
         self._give_back()
         return size - before < LIMIT
 
+    def _are_ours(self) -> bool:
+        """Return whether our descriptors still are: a program may close them, and have files of its own under their numbers."""
+        try:
+            return all(os.path.samestat(os.fstat(number), state) for number, state in self._states.items())
+        except OSError:
+            return False
+
     def _give_back(self) -> None:
         """Give the disk back what has been handed on; where the file system cannot, it stays until the pass ends."""
         if self._fallocate is not None and self._done:
@@ -121,16 +159,19 @@ class Printed(object):
     def release(self) -> None:
         """Point descriptor 1 back, unless the script has pointed it elsewhere; for a forked process, which must not drain."""
         try:
-            if os.path.samestat(os.fstat(1), os.fstat(self.marker_fd)):
+            self.lost = not (self._are_ours() and os.path.samestat(os.fstat(1), self._states[self.marker_fd]))
+            if not self.lost:
                 os.dup2(self._kept, 1)
         except OSError:
-            pass  # the script closed it
+            self.lost = True  # the script closed it
 
     def close(self) -> None:
         """End the capture; what is left is handed on."""
         self._libc.fflush(None)
         self.release()
         self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED if self._was_line_buffered else _FULLY_BUFFERED, 0)
+        if not self._are_ours():  # whoever started the program hands on what is left
+            return
         try:
             self.drain()
         except OSError:

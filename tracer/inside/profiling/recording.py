@@ -16,19 +16,20 @@ changes: names of what is changed of the program (see tracer.inside.changes); en
 
 import atexit
 import contextlib
-import json
-import os
+import errno
 import shutil
 import sys
-import threading
 import traceback
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from kernelscope.tracer.inside import annotations, changes, frameworks, interrupts, plan, steady
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
+from kernelscope.tracer.inside.originals import dump, dumps, get_ident, load
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling import bound, focus, owner, parts, processes, ranks
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.profiling.reserve import Reserve
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 from kernelscope.tracer.inside.profiling.step_times import StepTimes
 
@@ -39,6 +40,7 @@ FEWEST_STEPS = 3  # of a pass that takes too long
 PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
 MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, and `with step():` around it"
+NO_DESCRIPTORS = "the program used up its file descriptors, of which recording needs some: raise their limit (ulimit -n)"
 _RECORDING = None
 
 
@@ -47,7 +49,7 @@ def of(path: str) -> "Recording":
     global _RECORDING
     if _RECORDING is None:
         with open(path) as file:
-            _RECORDING = Recording(json.load(file))
+            _RECORDING = Recording(load(file))
     return _RECORDING
 
 
@@ -89,6 +91,7 @@ class Recording(object):
         self._patches = Patches()
         self._changes = Patches()  # which stay until the process ends
         self._noted_changes: Set[str] = set()
+        self._reserve = Reserve(self.folder)
         self._leaving = False
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
@@ -111,17 +114,20 @@ class Recording(object):
 
     def stepped(self, adapter: Base, key: Any, training: bool = True) -> None:
         """Something has ended that may be a step's end (see frameworks.script)."""
-        if self._noted(key):
-            return
-        if self.over or self._whole or self._busy or os.getpid() != self._pid:
-            return
-        self._busy = True
         try:
-            self._guarded(self._step_may_end, adapter, key, training)
-        finally:
-            self._busy = False
-        if self._leaving:
-            self._leave()
+            if self._noted(key):
+                return
+            if self.over or self._whole or self._busy or os.getpid() != self._pid:
+                return
+            self._busy = True
+            try:
+                self._step_may_end(adapter, key, training)
+            finally:
+                self._busy = False
+            if self._leaving:
+                self._leave()
+        except Exception as error:
+            self._failed(error)
 
     def step_marked(self) -> None:
         """The script itself says that a step has ended: from now on nothing else ends one."""
@@ -142,7 +148,7 @@ class Recording(object):
         """
         first = self.steps.interrupted(reason)
         self._noted = _never
-        if begins and first and not self.steps.mostly_odd and self._thread == threading.get_ident() and not self._busy:
+        if begins and first and not self.steps.mostly_odd and self._thread == get_ident() and not self._busy:
             self._guarded(self._end_earlier_work)
 
     def _end_earlier_work(self) -> None:
@@ -161,15 +167,16 @@ class Recording(object):
         if self.over or os.getpid() != self._pid:
             return
         self.over = True
+        self._reserve.release()
         annotations.listen(None)
         if self._claimed and self.recording is not None:
             self._guarded(self._close_pass, reason)
         if self._claimed and self._focus is not None:
             self._guarded(self._keep_sources)
-        self._summarise()
+        self._guarded(self._summarise)
         for adapter in self._adapters:
             self._guarded(adapter.stop)
-        self._patches.undo()
+        self._guarded(self._patches.undo)
 
     def cut(self, reason: str) -> None:
         """End the present pass at once, with what it has: something of the script's needs what the pass uses."""
@@ -178,11 +185,8 @@ class Recording(object):
 
     def note(self, kind: str, text: str) -> None:
         """Write down what a reader of the run should know."""
-        try:
-            with open(os.path.join(self.folder, NOTES_FILE), "a") as out:
-                out.write(json.dumps({"kind": kind, "text": text}) + "\n")
-        except OSError:
-            pass  # the folder is gone or the disk full: the script goes on all the same
+        with _quiet(), open(os.path.join(self.folder, NOTES_FILE), "a") as out:  # the folder may be gone, or the disk full
+            out.write(dumps({"kind": kind, "text": text}) + "\n")
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
@@ -191,8 +195,10 @@ class Recording(object):
         adapter = frameworks.adapter(name)(self)
         self._adapters.append(adapter)
         if len(self._adapters) == 1:
+            self._reserve.fill()
+            self.note("imported", adapter.framework)
             atexit.register(self._ended, "the script ended")
-            self._patches.wrap(os, "_exit", self._exiting)
+            self._patches.wrap(sys.modules["os"], "_exit", self._exiting)  # the program's, not our own
         if self._whole:
             self._begin_whole(adapter)
         else:
@@ -221,7 +227,7 @@ class Recording(object):
 
     def _ended(self, reason: str) -> None:
         """The script ends, and with it the step of a program that is recorded as a whole. Interrupted it is only once."""
-        with contextlib.suppress(KeyboardInterrupt), interrupts.deferred():
+        with contextlib.suppress(KeyboardInterrupt), _quiet(), interrupts.deferred():
             if self._whole and self.recording is not None and not self.over and os.getpid() == self._pid:
                 self._guarded(self._end_whole)
             self.finish(reason)
@@ -237,7 +243,7 @@ class Recording(object):
 
     def _changed(self, name: str, what: str) -> None:
         """Note what was changed of the program, each kind of thing once."""
-        text = json.dumps([name, what])
+        text = dumps([name, what])
         if text not in self._noted_changes:
             self._noted_changes.add(text)
             self.note("change", text)
@@ -273,12 +279,13 @@ class Recording(object):
         if not self._rounds.ends(key):
             return
         if self._thread is None or self.recording is None:
-            self._thread = threading.get_ident()
-        elif self._thread != threading.get_ident():
+            self._thread = get_ident()
+        elif self._thread != get_ident():
             return
         self._end_step()
         if not self.over:
             self._begin_step()
+            self._reserve.fill()
 
     def _counts(self, adapter: Base, training: bool) -> bool:
         """Return whether such ends are those of steps; of the highest framework, and those that train go before others."""
@@ -367,7 +374,7 @@ class Recording(object):
         if self.spec.get("ranks") and rank is not None:
             if not self.spec["alone"]:
                 self._into_folder_of(rank)
-            self.note("rank", json.dumps([rank, self._world]))
+            self.note("rank", dumps([rank, self._world]))
         self._claimed = owner.claim(self.folder)
         if not self._claimed:
             self.finish("another process is recorded")
@@ -381,10 +388,11 @@ class Recording(object):
     # --- passes ----------------------------------------------------------------------------------------------------------
 
     def _open_pass(self) -> None:
-        from kernelscope.tracer.inside.profiling.passes import Pass  # late: it loads what only passes need
-
         if self.over:
             return
+        self._reserve.release()
+        from kernelscope.tracer.inside.profiling.passes import Pass  # late: it loads what only passes need
+
         if self._started is not None and self._adapter is not None and not self._found:
             self._found = True
             key = self._rounds.closing
@@ -403,7 +411,7 @@ class Recording(object):
             self._keep_sources()
         self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known, self._focus)
         with open(os.path.join(self.folder, NOW_FILE), "w") as out:
-            json.dump([os.getpid(), os.path.relpath(self.recording.folder, self.folder)], out)
+            dump([os.getpid(), os.path.relpath(self.recording.folder, self.folder)], out)
 
     def _keep_sources(self) -> None:
         """Keep the program's own files, those of modules that are loaded by now."""
@@ -420,12 +428,13 @@ class Recording(object):
         """Let the oldest parts of a pass make room for the next one."""
         dropped, size = parts.drop_old(self.folder, name, self.spec["limit"])
         if dropped:
-            self.note("dropped", json.dumps([name, dropped]))
+            self.note("dropped", dumps([name, dropped]))
         if size > self.spec["limit"]:
-            self.note("too large", json.dumps([name, size]))
+            self.note("too large", dumps([name, size]))
 
     def _close_pass(self, reason: Optional[str]) -> None:
         self._take_noted()
+        self._reserve.release()
         closing, self.recording = self.recording, None
         with interrupts.deferred():
             with _quiet():
@@ -442,7 +451,7 @@ class Recording(object):
         elif self._claimed:
             left = [entry["pass"] for entry in self._plan]
             about = dict(self.steps.summary(), training=self._training, left=left, end=self._step_end)
-            self.note("steps", json.dumps(about))
+            self.note("steps", dumps(about))
 
     def _why_no_steps(self) -> str:
         made = "an optimizer was made and never stepped; --mode infer counts calls of the model"
@@ -455,12 +464,21 @@ class Recording(object):
         try:
             return function(*arguments)
         except Exception as error:
-            self.note("fault", "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
-            with _quiet(), open(os.path.join(self.folder, "faults.log"), "a") as out:
-                traceback.print_exc(file=out)
-            if not self.over:
-                self.finish("a fault of kernelscope: %s" % type(error).__name__)
+            self._failed(error)
         return None
+
+    def _failed(self, error: Exception) -> None:
+        """Note an exception of ours, and end recording. What fails meanwhile is let pass: none may come out into the script."""
+        with _quiet():
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                self.note("stopped", NO_DESCRIPTORS)
+            else:
+                self.note("fault", "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
+        with _quiet(), open(os.path.join(self.folder, "faults.log"), "a") as out:
+            traceback.print_exc(file=out)
+        with _quiet():
+            self.finish("a fault of kernelscope: %s" % type(error).__name__)
+        self.over = True
 
     def _forking(self) -> None:
         """Before a fork, what was printed so far goes out: the forked process prints at once."""
@@ -471,6 +489,7 @@ class Recording(object):
     def _forked(self) -> None:
         """In a forked process nothing is recorded, and what it prints goes where it would."""
         self.over = True
+        self._reserve.release()
         self._ends, self._noted = None, _never
         annotations.listen(None)
         for adapter in self._adapters:

@@ -4,12 +4,12 @@ These are the files of modules that are no installed package, the interpreter's,
 {"main": path, "files": [{"path": as people know it, "file": its name here}], "left_out": how many there was no room for}.
 """
 
-import json
-import os
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside import disclosure
+from kernelscope.tracer.inside.originals import dump, load
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling.focus import Focus
 
 FOLDER, INDEX = "sources", "index.json"
@@ -44,7 +44,7 @@ def keep(folder: str, focus: Focus, shown: Callable[[str], str]) -> None:
     if index["files"]:
         index["main"] = shown(os.path.abspath(main)) if main else None
         with open(os.path.join(place, INDEX), "w") as out:
-            json.dump(index, out, indent=1)
+            dump(index, out, indent=1)
 
 
 def _own(focus: Focus) -> List[str]:
@@ -68,6 +68,6 @@ def _text(path: str) -> Optional[bytes]:
 def _read(path: str) -> Dict[str, Any]:
     try:
         with open(path) as file:
-            return json.load(file)
+            return load(file)
     except (OSError, ValueError):
         return {"main": None, "files": [], "left_out": 0}

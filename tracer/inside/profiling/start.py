@@ -54,6 +54,7 @@ def main() -> None:
     os.putenv("ONEDNN_VERBOSE_TIMESTAMP", "1")
     if "KINETO_LOG_LEVEL" not in os.environ:
         os.putenv("KINETO_LOG_LEVEL", "99")  # the profiler would write to stderr that it starts and stops
+    from kernelscope.tracer.inside import own
     from kernelscope.tracer.inside.frameworks import SCRIPTS
     from kernelscope.tracer.inside.profiling import imports
 
@@ -68,7 +69,14 @@ def main() -> None:
 
             temporary.keep(root)  # where the command that staged our code is killed, it is needed still
             recording.of(spec).imported(name)
-        except (OSError, ImportError):
-            pass  # the run folder, or our own code, was removed meanwhile: the script goes on all the same
+        except Exception as error:  # such as where the run folder was removed meanwhile: the script goes on all the same
+            told(error)
+
+    def told(error: "Exception") -> None:
+        try:
+            with own.open(spec + ".failed", "a") as out:
+                out.write("%s: %s\n" % (type(error).__name__, error))
+        except Exception:  # noqa: S110  there is nowhere to say it
+            pass
 
     imports.watch(SCRIPTS, imported)

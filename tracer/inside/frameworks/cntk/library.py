@@ -9,7 +9,6 @@ them.
 import glob
 import gzip
 import json
-import os
 import shutil
 import tempfile
 from typing import Any, Dict, List, Optional
@@ -17,6 +16,7 @@ from typing import Any, Dict, List, Optional
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks import mkl_calls
 from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 

@@ -3,12 +3,12 @@
 import contextlib
 import gzip
 import mmap
-import os
 import re
 import shutil
 from typing import Any, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -101,8 +101,9 @@ class Library(object):
         mx.profiler.set_state("stop")
         mx.profiler.dump()
         path = os.path.join(folder, TRACE_FILE)
-        with open(path, "rb") as plain, gzip.open(path + ".gz", "wb", compresslevel=3) as packed:
-            shutil.copyfileobj(plain, packed)
+        with open(path, "rb") as plain, open(path + ".gz", "wb") as file:
+            with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=3) as packed:  # by itself it takes the program's `open`
+                shutil.copyfileobj(plain, packed)
         os.remove(path)
         return TRACE_FILE + ".gz"
 

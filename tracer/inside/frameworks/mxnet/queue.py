@@ -11,13 +11,13 @@ this graph it waits for.
 
 import ctypes
 import json
-import os
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.mxnet.graph import GRAPH_FILE, neighbour, parse_graph, phase_of, without_direction
 from kernelscope.tracer.inside.frameworks.mxnet.separate import REMARKS
 from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
+from kernelscope.tracer.inside.own import open, os
 
 OPERATOR, GRAPH, EXECUTOR, BACKWARD = "operator", "graph", "executor", "backward"
 _FIRST = "operator0"  # how the node of an operator that is bound alone is called

@@ -7,10 +7,10 @@ gradients of its parameters fall inside; it works for first layers, whose input 
 A tensor's dictionary of hooks is set as Tensor.register_hook does it, but without its handles: a microsecond instead of several.
 """
 
-import threading
 from collections import OrderedDict
 from typing import Any, Callable, Dict, Iterable, Optional
 
+from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.ranges import Recorder
 
 MARK = "_kernelscope"  # on a module: its layer; on a tensor: its version when the hook was set
@@ -85,7 +85,7 @@ class BackwardLayers(object):
 
     def _opener(self, layer: str) -> Callable[..., Any]:
         """Return the hook that opens the layer's range, closing what was open; an open range of the same layer goes on."""
-        opened_by, push, pop, ident = self._open, self.recorder.push, self.recorder.pop, threading.get_ident
+        opened_by, push, pop, ident = self._open, self.recorder.push, self.recorder.pop, get_ident
 
         def hook(gradient: Any) -> None:
             thread = ident()
@@ -111,7 +111,7 @@ class BackwardLayers(object):
             if is_compiling():
                 return original(*arguments, **keywords)
             number = recorder.push("phase", "backward", None, "backward")
-            before, self.thread = self.thread, threading.get_ident()
+            before, self.thread = self.thread, get_ident()
             layer = opened.pop(self.thread, None)
             try:
                 return original(*arguments, **keywords)
@@ -126,7 +126,7 @@ class BackwardLayers(object):
 
     def close(self) -> None:
         """Close the range that is open on this thread, if any."""
-        if self._open.pop(threading.get_ident(), None) is not None:
+        if self._open.pop(get_ident(), None) is not None:
             self.recorder.pop()
         if self._waiting is not None:
             self.recorder.close(self._waiting)

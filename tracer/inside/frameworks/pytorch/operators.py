@@ -9,10 +9,10 @@ written where the first one's records were, and destroy the heap. PyTorch itself
 which our steps end. So open annotations are ended before the profiler stops; their own end then does nothing.
 """
 
-import threading
 from typing import Any, Callable, List
 
 from kernelscope.tracer.inside.frameworks.pytorch.library import TRACE_FILE, Library
+from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 PART_FILE = "operators.%d.pt.trace.json.gz"  # of parts after the first, which is TRACE_FILE
@@ -36,7 +36,7 @@ class Operators(object):
         """Start the profiler, between two steps."""
         if getattr(self._module, "_is_profiler_enabled", False):
             raise RuntimeError("the script uses torch.profiler itself, and only one can run")
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._library.start_profiler(self._on_gpu)
         # two at once crash: when the script starts its own, ours ends
         self._patches.wrap(self._module.profile, "_prepare_trace", self._giving_way)
@@ -70,7 +70,7 @@ class Operators(object):
 
     def _opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def opened(annotation: Any) -> Any:
-            if threading.get_ident() == self._thread:
+            if get_ident() == self._thread:
                 self._open.append(annotation)
             return original(annotation)
 

@@ -9,8 +9,6 @@ sessions: those that train end steps, and without any those that return a value 
 In graphs layers are known by names (see graphs), in eager code by ranges around calls (see eager).
 """
 
-import json
-import os
 import sys
 import threading
 import weakref
@@ -24,6 +22,8 @@ from kernelscope.tracer.inside.frameworks.tensorflow.graphs import BACKWARD, Cal
 from kernelscope.tracer.inside.frameworks.tensorflow.library import Library
 from kernelscope.tracer.inside.frameworks.tensorflow.sessions import CALL, Fetches
 from kernelscope.tracer.inside.frameworks.tensorflow.tracing import Tracings
+from kernelscope.tracer.inside.originals import dump
+from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling import imports
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -482,7 +482,7 @@ class Adapter(Base):
         if not files:
             return []
         with open(os.path.join(self._folder, SCOPES_FILE), "w") as out:
-            json.dump(self._names(), out)
+            dump(self._names(), out)
         return files + [SCOPES_FILE]
 
     def _names(self) -> Dict[str, Any]:
