@@ -12,9 +12,15 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Match, Optional
 
 from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
 
-_SECRET_NAME = re.compile(r"[\w-]*(?:TOKEN|SECRET|PASS|PWD|CREDENTIAL|KEY|AUTH|COOKIE)[\w-]*", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"[\w-]*(?:TOKEN|SECRET|PASS|PWD|CREDENTIAL|KEY|AUTH|COOKIE|BEARER|SIGNATURE|(?<![A-Za-z])PAT(?![A-Za-z]))[\w-]*",
+    re.IGNORECASE,
+)
 _SECRET_OPTION = re.compile(_SECRET_NAME.pattern + "=", re.IGNORECASE)  # NAME=VALUE, LABEL:NAME=VALUE, --name=value
-_WORD = r"(?:TOKEN|SECRET|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE|ACCOUNT)?KEY|AUTH|COOKIE)"
+_WORD = (
+    r"(?:TOKEN|SECRET|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE|ACCOUNT)?KEY|AUTH|AUTHORIZATION"
+    r"|BEARER|COOKIE|PAT)"
+)
 # Of an option that has its value behind it the last word must say it: --tokens 512 and --passes rerun are no secrets.
 _SECRET_WORD = re.compile(r"--?(?:[\w.-]*[-_.])?" + _WORD, re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"(?:\w*_)?" + _WORD + "(?:_[0-9]+)?", re.IGNORECASE)

@@ -26,7 +26,8 @@ class Span(NamedTuple):
 
 
 _IN_URL = "password in a URL"  # whatever stands before the address
-_SHORT = "token of crates.io or Modal"  # what begins words, too: what follows must be random
+_MUST_BE_RANDOM = ("token of crates.io or Modal", "bearer token")  # what begins words, too
+_OF_DJANGO = "key of Django"
 _OTHER_LANGUAGE = "password in another language"  # what is behind it must have a digit
 KEY_BLOCK = "private key"  # what the block of one is called
 PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
@@ -35,7 +36,10 @@ PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 _LOGIN = r"PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS"  # of a password
 _STRONG = rf"TOKEN|SECRET|{_LOGIN}|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[_-]?KEY"
 _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
-_WORD = rf"(?i:{_STRONG}|{_WEAK})(?:_[0-9]{{1,2}}|_(?i:B64|BASE64))?"
+# What names folders, passes, patterns and hashes, too: only what is long and drawn at random counts.
+_UNSURE = r"PWD|PASS|PAT|BEARER|AUTHORIZATION|SIGNATURE|SIG"
+_NUMBER = "(?:_[0-9]{1,2}|_(?i:B64|BASE64))?"
+_SURE_WORD, _WORD = rf"(?i:{_STRONG}|{_WEAK}){_NUMBER}", rf"(?i:{_STRONG}|{_WEAK}|{_UNSURE}){_NUMBER}"
 _QUOTE = r"(?:\"\"|\\?[\"'])"  # a pair of quotes in a CSV's cell stands for one
 _PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
 _TYPE = r"[ \t]{0,2}:[ \t]{0,2}(?i:str|bytes|Optional\[str\]|str[ \t]?\|[ \t]?None)[ \t]{0,2}=[ \t]{0,8}"  # password: str = "..."
@@ -44,7 +48,11 @@ _ASSIGNED = (  # A= B=1: A has no value
 )
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
-NAMED = rf"{_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}"  # what begins a value that a name tells, and that an option gives; in re and RE2
+_LEAST = 12  # letters of a value whose name says little
+# what begins a value that a name tells, and that an option gives; in re and RE2
+NAMED = (
+    rf"{_SURE_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}|(?i:{_UNSURE}){_NUMBER}{_ASSIGNED}{_QUOTE}?[A-Za-z0-9+/=_.~!@#$%^*-]{{{_LEAST}}}"
+)
 GIVEN = rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}"
 
 # A word may begin where a control character of a text in JSON ends, \n or \t
@@ -78,11 +86,18 @@ _OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\"|(?P<inner>\\[\"']|'))"
 _QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|(?(inner)[^\"\r\n\x00]|[^\r\n\x00]))){1,4096})" % _OPENING
 _PREFIX = rb"(?:[bru]{1,2}(?=\\?[\"']))?"  # b"...", a text of bytes in Python
 _VALUE = rb"%s(?:%s|(?P<plain>%s{1,4096}))" % (_PREFIX, _QUOTED, _PLAIN.encode())
-# in a text in lower case: looking for letters of either case takes twice as long
-_WORD_IN_LOWER_CASE = _WORD.lower().replace("(?i:", "(?:")
-_ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_WORD_IN_LOWER_CASE.encode(), _ASSIGNED.encode(), _VALUE))
+
+
+def _in_lower_case(pattern: str, *words: str) -> str:
+    """Return a pattern for texts in lower case: looking for a word's letters of either case takes twice as long."""
+    for word in words:
+        pattern = pattern.replace(word, word.lower().replace("(?i:", "(?:"))
+    return pattern
+
+
+_ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_in_lower_case(_WORD, _WORD).encode(), _ASSIGNED.encode(), _VALUE))
 _NAMED_IN_LOWER_CASE, _GIVEN_IN_BYTES = (
-    re.compile(NAMED.replace(_WORD, _WORD_IN_LOWER_CASE).encode()),
+    re.compile(_in_lower_case(NAMED, _SURE_WORD, f"(?i:{_UNSURE}){_NUMBER}").encode()),
     re.compile(GIVEN.encode()),
 )
 _ARGUMENT = re.compile(rb"--(?P<word>[A-Za-z0-9_-]{0,40}?%s)%s%s" % (_WORD.encode(), _OPTION.encode(), _VALUE))
@@ -94,7 +109,11 @@ _LINE_ENDS = re.compile(rb"[ \t]{0,16}(?:[\r\n\\\"]|\Z)")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
 _NAME = re.compile(rb"[A-Za-z0-9_.-]{0,64}?%s\Z" % _WORD.encode())
+_SURE_NAME = re.compile(rb"%s\Z" % _SURE_WORD.encode())
 _STRONG_NAME = re.compile(rb"(?i:%s)(?:_[0-9]{1,2}|_B64|_BASE64)?\Z" % _STRONG.encode())
+_UNSURE_NAME = re.compile(rb"(?:^|[_.-]|(?<=[a-z])(?=[A-Z]))(?i:%s)(?:_[0-9]{1,2}|_B64|_BASE64)?\Z" % _UNSURE.encode())
+_HASH_NAME = re.compile(rb"(?i:(?<!amz-)(?<!goog-)signature|sig|pass)\Z")  # names of hashes, too
+_HEX = re.compile(rb"[0-9A-Fa-f-]+")
 _PASSWORD_NAME = re.compile(rb"(?i:%s)(?:_[0-9]{1,2})?\Z" % _LOGIN.encode())
 # tokens of language models and keys of tables and caches are no secrets
 _OTHER_NAME = re.compile(
@@ -104,6 +123,16 @@ _OTHER_NAME = re.compile(
 )
 _PATH = re.compile(rb"(?:/|\./|\.\./|~|[A-Za-z]:[\\/]|file:|%(?![0-9A-Fa-f]{2})|\$|<|\{\{|\.\.\.|-)")
 _TURNS = 0.45  # changes of case, or between letters and digits, for each character: 0.6 of those that are drawn
+_SCATTERED = 0.65  # changes for each character and rare pairs of letters for each pair: 1.15 of what is drawn, 0.25 of names
+_CAMEL = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+# the letters that follow each letter in nine of ten pairs of names in programs
+_FOLLOWING = dict(  # noqa: C408
+    a="bcdgilmnprstuvxy", b="aeilosu", c="aehiklorstu", d="adeiostu", e="acdefgilmnpqrstvwx", f="aefilortu", g="aehilnrs",
+    h="aeiot", i="abcdefglmnoprstvxz", k="ei", l="adefilostuy", m="abeimopsu", n="acdefginopstuv", o="abcdfglmnoprstuw",
+    p="aehiloprstuy", q="u", r="acdegikmnorstuy", s="acehikopstuy", t="acefhioprstuy", u="abceilmnprst", v="aei", w="aeir",
+    x="ept", y="mpst", z="e",
+)  # fmt: skip
+_COMMON = frozenset((first + second).encode() for first, others in _FOLLOWING.items() for second in others)
 _LETTER_AND_DIGIT = re.compile(rb"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[^()\s]+\Z")
 _BASE64, _FOLDER = re.compile(rb"/[A-Za-z0-9+/]{20,}={0,2}"), re.compile(rb"[a-z]{3,}")
 _PUNCTUATION = tuple(bytes([letter]) for letter in b",;:)]}")  # what follows a text, as in input("Password: ")
@@ -112,7 +141,8 @@ _CODE = re.compile(rb"(?:%s|[A-Za-z_]+(?:\.[A-Za-z_]+)+)(?:\[.*)?" % _OBJECT)  #
 _DONE = (b"redacted", b"not recorded")
 _PLACEHOLDERS = frozenset(
     b"none null nil true false yes no on off undefined dummy redacted hidden secret password changeme change_me token test "
-    b"example your_token your_api_key your-token unknown empty default n/a na str string bytes required optional".split()
+    b"example your_token your_api_key your-token unknown empty default n/a na str string bytes required optional"
+    b" aws4-hmac-sha256".split()
 )
 
 
@@ -207,10 +237,12 @@ def _may_begin(text: bytes, start: int, token: bytes) -> bool:
 def _shape_counts(what: str, value: bytes) -> bool:
     if what == _IN_URL:  # a port is none
         return not _harmless(value) and not (value.isdigit() and len(value) < 6)
+    if what == _OF_DJANGO:
+        return len(re.findall(rb"[0-9!@#$%^&*()=+]", value)) >= len(value) // 4 and len(set(value)) >= 18
     if max(Counter(value).values()) > len(value) // 2 or _harmless(value):
         return False  # overwritten behind its beginning
-    if what == _SHORT:
-        return _random(value) or _mixed(value)
+    if what in _MUST_BE_RANDOM:
+        return _drawn(value)
     if what == _OTHER_LANGUAGE:
         return _LETTER_AND_DIGIT.match(value) is not None
     # words joined by hyphens are no key: sk-learn-contrib-estimators
@@ -283,7 +315,8 @@ def secret_name(name: bytes) -> bool:
 
 def secret_option(argument: bytes) -> bool:
     """Return whether a command line's argument says that the next one is secret: --token."""
-    return argument.startswith(b"-") and secret_name(argument.lstrip(b"-"))
+    name = argument.lstrip(b"-")
+    return argument.startswith(b"-") and secret_name(name) and _SURE_NAME.search(name) is not None
 
 
 def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False) -> bool:
@@ -295,18 +328,30 @@ def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False)
         return len(value) >= 20 and not key and _random(value) and not _worded(value)
     if _overwritten(value) or _is_path(value) or _CODE.fullmatch(value) or value.lstrip()[:1] in _PUNCTUATION:
         return False
-    if thorough and in_capitals:
+    if thorough and in_capitals and _SURE_NAME.search(name):
         return value.lower() not in (b"true", b"false", b"none", b"null", b"0", b"1")
     if _harmless(value):
         return False
     if not _STRONG_NAME.search(name):
-        return len(value) >= 16 and _random(value) and not _worded(value)
+        return _weak_value_counts(name, value, loose)
     if _PASSWORD_NAME.search(name):
         least = 4 if in_capitals or loose else 6 if b"passw" in name.lower() else 8  # "pass" is a word of its own, too
-        return len(value) >= least and (in_capitals or loose or _LETTER_AND_DIGIT.match(value) is not None)
+        return len(value) >= least and (in_capitals or loose or _LETTER_AND_DIGIT.match(value) is not None or _scattered(value))
     if in_capitals and len(value) >= 8 and b" " not in value:
         return not value.isdigit() or len(value) >= 12
-    return len(value) >= (8 if loose else 16) and (_random(value) or (loose and _mixed(value))) and not _worded(value)
+    return len(value) >= (8 if loose else 16) and _drawn(value)
+
+
+def _weak_value_counts(name: bytes, value: bytes, loose: bool) -> bool:
+    """Return whether the value of a name that says little looks secret."""
+    least = 16
+    if not _SURE_NAME.search(name):
+        if not _UNSURE_NAME.search(name) or (_HASH_NAME.search(name) and _HEX.fullmatch(value)):
+            return False
+        if value.startswith(b"_Z") or value.count(b"_") > 2 + len(value) // 20:  # names of kernels
+            return False
+        least = _LEAST if loose else 16
+    return len(value) >= least and _drawn(value)
 
 
 def _overwritten(value: bytes) -> bool:
@@ -320,7 +365,8 @@ def _harmless(value: bytes) -> bool:
 def _is_path(value: bytes) -> bool:
     """Return whether a value begins as a path does, and is no base64 that begins so by chance."""
     if not _PATH.match(value) or not _BASE64.fullmatch(value):
-        return _PATH.match(value) is not None
+        drawn = value[:1] in (b"-", b"~") and b"/" not in value and _scattered(value[1:]) and not _worded(value)
+        return _PATH.match(value) is not None and not drawn
     parts = value.split(b"/")
     return not any(len(part) >= 12 and _random(part) for part in parts) or any(_FOLDER.fullmatch(part) for part in parts)
 
@@ -343,9 +389,32 @@ def _mixed(value: bytes) -> bool:
     """Return whether letters of both cases, and digits, take turns as in what is drawn at random, and as in no name."""
     if len(value) < 12 or not re.fullmatch(rb"[A-Za-z0-9+/=_~-]+", value):
         return False
+    both = re.search(rb"[a-z]", value) and re.search(rb"[A-Z]", value)
+    return both is not None and _turns(value) >= _TURNS * len(value)
+
+
+def _drawn(value: bytes) -> bool:
+    """Return whether a value looks drawn at random, by any sign of it, and is no words that are joined."""
+    return (_random(value) or (_scattered if len(value) >= 16 else _mixed)(value)) and not _worded(value)
+
+
+def _scattered(value: bytes) -> bool:
+    """Return whether neither case and digits nor the letters follow each other as in words, also of names that join them."""
+    if len(value) < 16 or not re.fullmatch(rb"[A-Za-z0-9+/=_.~!@#$%^*-]+", value):
+        return False
+    pairs = [pair.lower() for pair in re.findall(rb"(?=([A-Za-z]{2}))", value)]
+    rare = sum(pair not in _COMMON for pair in pairs)
+    if len(pairs) < 4 or _turns(value) / len(value) + rare / len(pairs) < _SCATTERED:
+        return False
+    words = [word.lower() for word in _CAMEL.findall(value)]
+    read = [word for word in words if all(word[place : place + 2] in _COMMON for place in range(len(word) - 1))]
+    return 3 * sum(map(len, read)) < len(value)
+
+
+def _turns(value: bytes) -> int:
+    """Return how often small letters, capitals and all else change."""
     pattern = re.sub(rb"[^aA]", b"0", re.sub(rb"[A-Z]", b"A", re.sub(rb"[a-z]", b"a", value)))
-    changes = sum(before != after for before, after in zip(pattern, pattern[1:]))
-    return b"a" in pattern and b"A" in pattern and changes >= _TURNS * len(value)
+    return sum(before != after for before, after in zip(pattern, pattern[1:]))
 
 
 def _worded(value: bytes) -> bool:

@@ -11,7 +11,7 @@ import string
 import pytest
 
 from kernelscope.analysis.secrets.screens import suspicious
-from kernelscope.tracer.inside.secret_values import spans
+from kernelscope.tracer.inside.secret_values import secret_option, spans
 
 RANDOM = random.Random(3)
 
@@ -263,3 +263,71 @@ def test_each_kind_is_found_among_other_text(kind):
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_looks_like_one_is_left_alone(text):
     assert spans(text.encode()) == []
+
+
+LETTERS, SMALL, HEX = string.ascii_letters + string.digits, string.ascii_lowercase + string.digits, "0123456789abcdef"
+DRAWN = {
+    "access_token=": (24, LETTERS),
+    "api_key=": (32, SMALL),
+    "HF_TOKEN=": (24, LETTERS),
+    '{"token": "': (30, LETTERS),
+    "/mnt/x/token=": (24, LETTERS),
+    'token":"': (24, LETTERS),
+    "SECRET_KEY=": (50, SMALL + "!@#$%^&*(-_=+)"),
+    "pwd=": (16, LETTERS),
+    "PWD = ": (16, LETTERS),
+    "pwd = '": (16, LETTERS),
+    'DB_PWD = "': (16, LETTERS),
+    "pass=": (16, LETTERS),
+    "passwd=": (16, LETTERS),
+    "Uid=a;Pwd=": (16, LETTERS),
+    "GITHUB_PAT=": (24, LETTERS),
+    "Authorization: ": (30, LETTERS),
+    "{'Authorization': '": (30, LETTERS),
+    '{"Authorization": "': (28, LETTERS),
+    "authorization: bearer ": (40, LETTERS),
+    "bearer ": (40, LETTERS),
+    "X-Amz-Signature=": (64, HEX),
+    "X-Goog-Signature=": (512, HEX),
+    "Signature=": (344, LETTERS + "-_~"),
+    "sig=": (43, LETTERS),
+}
+
+
+@pytest.mark.parametrize("before", DRAWN)
+def test_what_is_drawn_at_random_is_found_but_for_one_in_200(before):
+    length, alphabet = DRAWN[before]
+    drawing = random.Random(before)
+    missed = 0
+    for _ in range(200):
+        value = "".join(drawing.choice(alphabet) for _ in range(length))
+        text = f"k {before}{value}".encode()
+        assert suspicious(text)
+        missed += not any(text[span.start : span.end] == value.encode() for span in spans(text))
+    assert missed <= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pass=backward", "pass=forward2", "pass=FusedLayerNormKernel2Backward", "pass=XlaSelfAdjointEigV2Grad",
+        "pass=volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn", "pass=_ZN5cutlass6KernelIN7cutlass4gemm6kernel4GemmEEvNT_6ParamsE",
+        "bypass=Cijk_SB_GG_BiasS_HAS_ScaleAB_ScaleAlphaVec_PostGSU8_VW2", "pass=Cijk_Ailk_Bljk_SB_MT64x64x16_SN_1LDSB0_AFC1",
+        "pass=" + "9f86d081884c7d65" * 2, "pwd=/home/user/x", "PWD=/root/work", "pwd = os.getcwd()", "pwd=$(pwd)",
+        "pwd=exp_2024-11-29_run12_resnet50", "token=input_ids", "token=embed_tokens.weight", "token=GetFinalPathNameByHandleW",
+        "bearer of bad news", "bearer authentication_middleware_handler", "Authorization: AWS4-HMAC-SHA256 x",
+        "signature=void(int,float)", "signature=*fp32:16, *fp32:16, i32", "signature=" + "9f86d081884c7d65" * 4,
+        "signature=_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
+        "key=layer1.0.conv2.weight", "commit=2bae67380fa1c9d8e7b6a5f4e3d2c1b0a9f8e7d6", "sha256=" + "9f86d081884c7d65" * 4,
+        "key=cmxyzq3v7k2lhb5tq4x6zn2fmw7rd3yjs5pu2ka4vbe6ngc7hxtq", "compat=sm80a1b2c3d4e5f6g7h8",
+        "cache_key=cmxyzq3v7k2lhb5tq4x6zn2fmw7rd3yjs5pu2ka4vbe6ngc7hxtq", "pat=[a-z]+_[0-9]+kernel",
+    ],
+)  # fmt: skip
+def test_names_paths_and_hashes_under_such_names_are_none(text):
+    assert spans(text.encode()) == []
+
+
+def test_names_that_say_little_are_no_reason_to_overwrite_whatever_follows():
+    assert not [text for text in (b"BYPASS=2", b"PASS=backward", b"PWD=work", b"SIG=ab cd") if spans(text, thorough=True)]
+    assert not secret_option(b"--pass")
+    assert secret_option(b"--db_pass")
