@@ -199,7 +199,7 @@ class Adapter(Base):
     def calling(self, calls: Any) -> None:
         """An outermost call begins: a step in which a function is called that other steps do not call is not like them."""
         recording = self.recording
-        if recording.trains and calls.count and not calls.trains and calls.step < recording.steps - 1:
+        if recording.trains and calls.count and not calls.trains and calls.step < recording.steps.count - 1:
             recording.interrupted("a function was called that other steps do not call", begins=True)
 
     def called(self, calls: Any, output: Any) -> None:
@@ -209,7 +209,7 @@ class Adapter(Base):
         if calls.trains:
             recording.trains = recording.trains or recording.spec["mode"] == "auto"
         elif recording.trains:
-            calls.step = recording.steps
+            calls.step = recording.steps.count
             return
         elif calls.count < 2:
             return
