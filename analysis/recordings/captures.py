@@ -121,6 +121,10 @@ def reading_all(paths: Sequence[Path], form: str | None = None, keep_secrets: bo
         with reading(paths[0], form, keep_secrets) as trace:
             yield trace
         return
+    named: dict[Path, Path] = {}
+    for path in paths:
+        if (other := named.setdefault(path.resolve(), path)) is not path:
+            raise EvidenceError(f"{path}: is named twice" + (f", as {other}, too" if str(other) != str(path) else ""))
     yield merged([read(path, form, keep_secrets) for path in paths], [str(path) for path in paths])
 
 

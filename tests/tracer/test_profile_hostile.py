@@ -162,6 +162,15 @@ def test_a_file_of_the_script_that_has_a_number_of_ours_is_left_alone(tmp_path: 
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "unchanged"), done.stderr
 
 
+def test_no_profiler_runs_among_several_threads_that_train(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "steps_in_several_threads")
+    assert done.returncode == 0
+    assert "kernels: not recorded: several threads make steps at a time" in done.stderr
+    done = _bad(tmp_path / "turns", "steps_in_a_pool")
+    assert done.returncode == 0
+    assert "several threads" not in done.stderr
+
+
 @pytest.mark.slow
 def test_pytorch_is_recorded_while_files_are_forbidden(tmp_path: Path) -> None:
     python = str(environments.resolve("pytorch", None).python)

@@ -135,6 +135,17 @@ def test_the_folder_that_one_is_in_is_refused(name, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [tmp_path / "inside"]
 
 
+@pytest.mark.parametrize("target", ["there", "nowhere"])
+def test_a_link_is_refused_and_stays(target, tmp_path):
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / target)
+    with pytest.raises(InputError, match="is a link; name the folder that it leads to"), replaced(link, force=True):
+        raise AssertionError
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "there"]
+    assert link.is_symlink()
+
+
 def test_a_file_in_the_way_and_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file: is a file"):

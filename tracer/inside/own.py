@@ -14,6 +14,7 @@ spare: "List[Any]" = []  # functions that close a descriptor of ours and return 
 
 if not MYPY:
     import errno
+    import genericpath
     import io
     import os as _shared
 
@@ -33,6 +34,11 @@ if not MYPY:
     os = _kept(_shared)
     os.path = path = _kept(_shared.path)
     path.os = os
+    _generic = _kept(genericpath)  # where os.path has exists, isfile and others from
+    _generic.os = os
+    for _name, _function in vars(genericpath).items():
+        if getattr(path, _name, None) is _function and isinstance(_function, _Function):
+            setattr(path, _name, getattr(_generic, _name))
     _open = io.open
 
     def open(*arguments, **keywords):

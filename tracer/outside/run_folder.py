@@ -47,6 +47,8 @@ def prepare_output(folder: Path, force: bool, keep: bool = False, importing: boo
     try:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: is a file; name a folder for the results")
+        if folder.is_symlink():
+            raise InputError(f"{folder}: is a link; name the folder that it leads to, or another one")
         if _is_around_us(folder):
             raise InputError(f"{folder}: is the folder that you are in, or one around it; name another, such as {folder}/results")
         if locks.is_locked(folder):

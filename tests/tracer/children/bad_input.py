@@ -1,6 +1,7 @@
 """Scripts that do what no script should: the first argument says what, between steps of the toy framework."""
 
 import builtins
+import concurrent.futures
 import io
 import json
 import os
@@ -206,6 +207,23 @@ def changes_what_is_traced():
     sys.settrace(lambda *_: None)
     run(STEPS)
     sys.settrace(None)
+
+
+def steps_in_several_threads():
+    threads = [threading.Thread(target=run, args=(STEPS, lambda number: None, True)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def steps_in_a_pool():
+    """One thread at a time, and not always the same one."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for number in range(STEPS):
+            if number % 7 == 0:
+                list(pool.map(time.sleep, (0.001, 0.001)))
+            pool.submit(run, 1, quiet=True).result()
 
 
 def run(count, before=lambda number: None, quiet=False):

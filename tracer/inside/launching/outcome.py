@@ -210,6 +210,7 @@ class Result(object):
     def _explain_missing(self, missing: Sequence[str]) -> None:
         """Say why passes are missing, from what the processes wrote down."""
         kinds = {note["kind"]: note["text"] for note in self.notes}
+        self._useless.update(json.loads(note["text"]) for note in self.notes if note["kind"] == "left out")
         self.problems += ["%s: not recorded: %s" % item for item in self._useless.items()]
         missing = [name for name in missing if name not in self._useless]
         if not missing:

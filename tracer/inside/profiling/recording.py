@@ -32,6 +32,7 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.reserve import Reserve
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 from kernelscope.tracer.inside.profiling.step_times import StepTimes
+from kernelscope.tracer.inside.profiling.steppers import Steppers
 
 NOW_FILE = "now"  # [process, folder of the pass] while a pass is recorded
 NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
@@ -40,6 +41,7 @@ FEWEST_STEPS = 3  # of a pass that takes too long
 PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
 MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, and `with step():` around it"
+SEVERAL_THREADS = "several threads make steps at a time, among which a framework's profiler can crash"
 NO_DESCRIPTORS = "the program used up its file descriptors, of which recording needs some: raise their limit (ulimit -n)"
 _RECORDING = None
 
@@ -86,6 +88,7 @@ class Recording(object):
         self._plan = list(spec["plan"])
         self._pid = os.getpid()
         self._thread: Optional[int] = None
+        self._steppers = Steppers()
         self._busy = False
         self._started: Optional[int] = None
         self._patches = Patches()
@@ -276,6 +279,7 @@ class Recording(object):
             return
         if self._ends is not None:
             self._rounds.noted(len(self._ends.stamps))
+        self._steppers.add(get_ident())
         if not self._rounds.ends(key):
             return
         if self._thread is None or self.recording is None:
@@ -398,6 +402,8 @@ class Recording(object):
             key = self._rounds.closing
             self._adapter.found(key)
             self._step_end = "with a block of step()" if key is MARKED else self._guarded(self._adapter.step_end, key)
+        if self._steppers.several and self._plan and self._plan[0]["pass"] == "kernels":
+            self.note("left out", dumps([self._plan.pop(0)["pass"], SEVERAL_THREADS]))
         if not self._plan:
             self.finish("all passes are recorded")
             # ranks wait for each other: where there are several, none leaves
@@ -475,7 +481,9 @@ class Recording(object):
             else:
                 self.note("fault", "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
         with _quiet(), open(os.path.join(self.folder, "faults.log"), "a") as out:
-            traceback.print_exc(file=out)
+            out.write("%s: %s\n" % (type(error).__name__, error))
+            for frame, line in traceback.walk_tb(error.__traceback__):  # what also tells the lines' texts asks the program's os
+                out.write("%s:%d, in %s\n" % (frame.f_code.co_filename, line, frame.f_code.co_name))
         with _quiet():
             self.finish("a fault of kernelscope: %s" % type(error).__name__)
         self.over = True
