@@ -45,6 +45,7 @@ SHAPES = (
     ("token of a bot",
      r"(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{33}|[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
     ("token of crates.io or Modal", r"\b(?:cio[A-Za-z0-9]{32}|a[ks]-[A-Za-z0-9]{22})\b"),
+    ("key of Fernet", r"Fernet\(b?\\?[\"'](?P<v>[A-Za-z0-9_-]{43}=)"),
     ("key of Weights & Biases", r"wandb_v1_[A-Za-z0-9_-]{40,}"),
     ("key of Weights & Biases", r"\bwandb\s{1,4}login\s[^\n\x00|;&]{0,80}?(?P<v>[0-9a-f]{40})\b"),
     ("key of Weights & Biases", r"wandb\.login\([^)\n\x00]{0,80}?[\"'](?P<v>[0-9a-f]{40})\\?[\"']"),
@@ -96,7 +97,7 @@ SHAPES = (
     ("password of netrc", r"\bmachine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,64}\s{1,8}password\s{1,8}(?P<v>[^\s\"'\\]{3,})"),
     (
         "authorization header",
-        r"(?i:authorization)(?:\\?[\"'])?\s{0,3}[:=]\s{0,3}(?:\\?[\"'])?(?i:bearer|basic|token)\s"
+        r"(?i:authorization)(?:\\?[\"']\]?)?\s{0,3}[:=,]\s{0,3}(?:\\?[\"'])?(?i:bearer|basic|token)\s"
         r"(?P<v>[A-Za-z0-9+/=._~-]{8,})",
     ),
 )  # fmt: skip

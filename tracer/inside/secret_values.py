@@ -33,11 +33,11 @@ KEY_BLOCK = "private key"  # what the block of one is called
 PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
 # The end of a name that says its value is secret. Weak words say so only where the value looks random.
-_LOGIN = r"PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|SSHPASS"  # of a password
-_STRONG = rf"TOKEN|SECRET|{_LOGIN}|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[_-]?KEY"
+_LOGIN = r"PASSW(?:OR)?D|PASSPHRASE|PASSCODE|[_-]PWD|[_-]PASS|SSHPASS"  # of a password
+_STRONG = rf"TOKEN|SECRET|{_LOGIN}|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[ _-]?KEY"
 _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
 # What names folders, passes, patterns and hashes, too: only what is long and drawn at random counts.
-_UNSURE = r"PWD|PASS|PAT|BEARER|AUTHORIZATION|SIGNATURE|SIG"
+_UNSURE = r"PWD|PASS|PAT|BEARER|AUTHORIZATION|AUTH|SIGNATURE|SIG"
 _NUMBER = "(?:_[0-9]{1,2}|_(?i:B64|BASE64))?"
 _SURE_WORD, _WORD = rf"(?i:{_STRONG}|{_WEAK}){_NUMBER}", rf"(?i:{_STRONG}|{_WEAK}|{_UNSURE}){_NUMBER}"
 _QUOTE = r"(?:\"\"|\\?[\"'])"  # a pair of quotes in a CSV's cell stands for one
@@ -47,11 +47,20 @@ _ASSIGNED = (  # A= B=1: A has no value
     rf"{_QUOTE}?\]?{_PAIR}(?:=|%3[Dd]|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}})"
 )
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
+# What may stand between a name and a value that counts only if it is long and drawn at random: ("api_key", "..."), == "...",
+# += "...", = ("..."), = f"...", = SecretStr("..."), os.getenv("API_KEY") or "...", API key is ...
+_CALLED = r"(?:[A-Za-z_][A-Za-z0-9_.]{0,40}(?:\(|[ \t](?:or|\|\||\?\?)[ \t])|\()\s{0,20}"
+_LOOSELY = (
+    rf"(?:{_QUOTE}?[\])]{{0,2}}[ \t]{{0,4}}(?:(?:,|[=!]==?|\+=|or[ \t]|\|\|=?|\?\?=?)\s{{0,20}}[bruf]{{0,2}}"
+    rf"|(?:=>?|:=?)[ \t]{{0,4}}(?:{_CALLED}[bruf]{{0,2}}|r?fr?)){_QUOTE}|[ \t]is:?[ \t]{_QUOTE}?)"
+)
+_LOOSE_VALUE, _LEAST_LOOSE = "[A-Za-z0-9+/_.~!@#$%^*-]", 20
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
 _LEAST = 12  # letters of a value whose name says little
 # what begins a value that a name tells, and that an option gives; in re and RE2
 NAMED = (
-    rf"{_SURE_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}|(?i:{_UNSURE}){_NUMBER}{_ASSIGNED}{_QUOTE}?[A-Za-z0-9+/=_.~!@#$%^*-]{{{_LEAST}}}"
+    rf"{_SURE_WORD}(?:{_ASSIGNED}{_QUOTE}?{_PLAIN}|{_LOOSELY}{_LOOSE_VALUE}{{{_LEAST}}})"
+    rf"|(?i:{_UNSURE}){_NUMBER}{_ASSIGNED}{_QUOTE}?[A-Za-z0-9+/=_.~!@#$%^*-]{{{_LEAST}}}"
 )
 GIVEN = rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}"
 
@@ -95,7 +104,17 @@ def _in_lower_case(pattern: str, *words: str) -> str:
     return pattern
 
 
-_ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_in_lower_case(_WORD, _WORD).encode(), _ASSIGNED.encode(), _VALUE))
+_ASSIGNMENT = re.compile(  # what is loosely assigned may hold names and values of its own
+    rb"(?P<word>%s)(?:%s(?=(?P<loose>%s{%d,4096}={0,2}))|%s%s)"
+    % (
+        _in_lower_case(_WORD, _WORD).encode(),
+        _LOOSELY.encode(),
+        _LOOSE_VALUE.encode(),
+        _LEAST_LOOSE,
+        _ASSIGNED.encode(),
+        _VALUE,
+    )
+)
 _NAMED_IN_LOWER_CASE, _GIVEN_IN_BYTES = (
     re.compile(_in_lower_case(NAMED, _SURE_WORD, f"(?i:{_UNSURE}){_NUMBER}").encode()),
     re.compile(GIVEN.encode()),
@@ -256,6 +275,12 @@ def _assignments(text: bytes, thorough: bool) -> Iterator[Span]:
     for pattern, searched in ((_ASSIGNMENT, text.lower()), (_ARGUMENT, text)):
         for match in pattern.finditer(searched):
             name = _whole_name(text, match)
+            if pattern is _ASSIGNMENT and match["loose"] is not None:
+                start, end = match.span("loose")
+                end = start + len(text[start:end].rstrip(b"."))
+                if text[end : end + 1] != b"(" and _loose_value_counts(name, text[start:end]):
+                    yield Span(start, end, f"value of {name.decode('ascii')}")
+                continue
             group = "quoted" if match["quoted"] is not None else "plain"
             start, end = match.span(group)
             if group == "plain":
@@ -322,7 +347,7 @@ def secret_option(argument: bytes) -> bool:
 def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False) -> bool:
     """Return whether the value of such a name looks secret. loose: it is clear where it begins and ends (quotes, an option)."""
     value = value.strip(b"\"'")
-    in_capitals = name.upper() == name and name.lower() != name
+    in_capitals = name.upper() == name and name.lower() != name and b" " not in name
     if _OTHER_NAME.search(name):
         key = _OTHER_NAME.search(name)[0].lower().endswith(b"key")  # type: ignore[index]
         return len(value) >= 20 and not key and _random(value) and not _worded(value)
@@ -342,13 +367,24 @@ def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False)
     return len(value) >= (8 if loose else 16) and _drawn(value)
 
 
+def _loose_value_counts(name: bytes, value: bytes) -> bool:
+    """Return whether a value looks secret that a name is compared or paired with, or that is in parentheses behind it."""
+    if not _SURE_NAME.search(name) or _OTHER_NAME.search(name) or _named_as_kernels(value):
+        return False
+    return len(value) >= _LEAST_LOOSE and _drawn(value) and value_counts(name, value, False)
+
+
+def _named_as_kernels(value: bytes) -> bool:
+    return value.startswith(b"_Z") or value.count(b"_") > 2 + len(value) // 20
+
+
 def _weak_value_counts(name: bytes, value: bytes, loose: bool) -> bool:
     """Return whether the value of a name that says little looks secret."""
     least = 16
     if not _SURE_NAME.search(name):
         if not _UNSURE_NAME.search(name) or (_HASH_NAME.search(name) and _HEX.fullmatch(value)):
             return False
-        if value.startswith(b"_Z") or value.count(b"_") > 2 + len(value) // 20:  # names of kernels
+        if _named_as_kernels(value):
             return False
         least = _LEAST if loose else 16
     return len(value) >= least and _drawn(value)

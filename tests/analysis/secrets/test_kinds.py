@@ -331,3 +331,48 @@ def test_names_that_say_little_are_no_reason_to_overwrite_whatever_follows():
     assert not [text for text in (b"BYPASS=2", b"PASS=backward", b"PWD=work", b"SIG=ab cd") if spans(text, thorough=True)]
     assert not secret_option(b"--pass")
     assert secret_option(b"--db_pass")
+
+
+LOOSE = [
+    '("api_key", "{}")', '["X-Api-Key", "{}"]', 'setattr(c, "api_key", "{}")', 'if token == "{}":', 'password != "{}"',
+    'token = f"{}"', 'token += "{}"', 'token = ("{}")', 'token = (\n    "{}"\n)', 'password=SecretStr("{}")', 'token == b"{}"',
+    'key = os.getenv("API_KEY") or "{}"', 'token = args.token or "{}"', "API key: {}", "Secret Key: {}", "your API key is {}",
+    "--auth {}", 'passcode: "{}"', 'headers["Authorization"] = "Token {}"', '("Authorization", "Token {}")',
+    '(\\"api_key\\", \\"{}\\")', 'auth="{}"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", LOOSE)
+@pytest.mark.parametrize(("length", "alphabet"), [(24, LETTERS), (40, HEX), (44, LETTERS + "-_")])
+def test_pairs_comparisons_and_calls_are_found_but_for_one_in_100(form, length, alphabet):
+    drawing = random.Random(f"{form}{length}")
+    missed = 0
+    for _ in range(100):
+        value = "".join(drawing.choice(alphabet) for _ in range(length))
+        text = ("k " + form.format(value)).encode()
+        found = [text[span.start : span.end] for span in spans(text)]
+        missed += found != [value.encode()]
+    assert missed <= 1
+    assert suspicious(text)
+
+
+def test_keys_of_fernet_are_found():
+    text = f'Fernet(b"{an(43)}=")'.encode()
+    assert suspicious(text)
+    assert [text[span.start : span.end] for span in spans(text)] == [text[9:53]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if token == "<pad>":', '("key", "value")', 'token += " "', 'mode = ("train")', '("api_key", "your-api-key-here")',
+        'key == "layer1.0.conv2.weight"', 'getattr(model, "token_type_embeddings")', '["token", "position_embeddings"]',
+        'password = f"{user}:{word}"', 'if token == "model.layers.10.self_attn.q_proj.weight":', "API KEY: something here",
+        'token = tokenizer.decode("position_embeddings_and_more")', 'pad_token == "9f86d081884c7d659f86d081884c7d65"',
+        '("secret", "_ZN5cutlass6KernelIN7cutlass4gemm6kernel4GemmEEvNT_6ParamsE")', '("cache_key", "9f86d081884c7d659f86d081")',
+        'token = ("FusedLayerNormKernel2BackwardInput")', "your token is FusedLayerNormKernelBackward", "Fernet(key)",
+        "--auth basic_login_of_some_kind", "auth=requests.auth.HTTPBasicAuth", '("access_token", "meta-llama/Meta-Llama-3.1-8B")',
+    ],
+)  # fmt: skip
+def test_code_that_compares_and_pairs_names_and_words_is_left_alone(text):
+    assert spans(text.encode()) == []
