@@ -22,7 +22,7 @@ def main(path):
         spec = json.load(file)
     commands, answers = os.fdopen(spec["commands_fd"], "r"), os.fdopen(spec["answers_fd"], "w")
     network = networks.get(spec["network"])
-    frameworks.hooks(spec["framework"])(spec, types.SimpleNamespace()).configure()  # the same threads
+    frameworks.hooks(spec["framework"])(spec, types.SimpleNamespace(in_step=False)).configure()  # the same threads
     program = importlib.import_module("kernelscope.workloads." + spec["framework"] + ".program").Program(network, spec)
     program.load(networks.initial_weights(network, spec["seed"]))
     host = data.batches(network, spec["batch"], spec["seed"], spec["batches"], None)
