@@ -114,7 +114,7 @@ def _windows(path: Path) -> pd.DataFrame:
 
 def _samples(path: Path) -> pd.DataFrame:
     try:
-        table = parquet_files.frame(parquet_files.read(path))
+        table = parquet_files.frame(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise EvidenceError(f"{path}: not a parquet file ({str(error).splitlines()[0]}); record the run again") from error
     missing = set(_COLUMNS) - set(table)

@@ -94,13 +94,20 @@ def refuse_unmerged(path: Path) -> None:
     """
     for ending, sign in _LOGS.items():
         log = path.with_name(path.name + ending)
-        try:
-            begun = log.is_file() and log.stat().st_size > _LOG_HEADER and log.open("rb").read(len(sign)) == sign
-        except OSError:
-            begun = False
-        if begun:
+        if _begins_with(log, sign):
             remedy = f"when what writes it has ended, open it once, as `sqlite3 {path.name} .tables` does, and name it again"
             raise EvidenceError(f"{path}: changes are in {log.name} that are not in it; {remedy}")
+
+
+def _begins_with(log: Path, sign: bytes) -> bool:
+    """Return whether a log is there that holds changes."""
+    try:
+        if not log.is_file() or log.stat().st_size <= _LOG_HEADER:
+            return False
+        with log.open("rb") as file:
+            return file.read(len(sign)) == sign
+    except OSError:
+        return False
 
 
 def refuse_endless(path: Path) -> None:

@@ -26,12 +26,12 @@ def read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         return pq.read_table(file, columns=list(columns) if columns is not None else None)
 
 
-def frame(table: pa.Table) -> pd.DataFrame:
-    """Return a file's table as one of pandas; integers of which some are null become floats.
+def frame(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return what `read` does as a table of pandas; integers of which some are null become floats. Raises as `read` does.
 
     What pandas itself noted in the file is left aside: it may be damaged.
     """
-    return table.replace_schema_metadata(None).to_pandas()
+    return read(path, columns).replace_schema_metadata(None).to_pandas()
 
 
 def schema(path: Path) -> pa.Schema:

@@ -146,7 +146,7 @@ def pipeline(path: Path) -> dict[str, Any]:
 
 def _table(path: Path) -> pd.DataFrame:
     try:
-        table = parquet_files.frame(parquet_files.read(path, COLUMNS))
+        table = parquet_files.frame(path, COLUMNS)
         table = table.astype({"start_ts": float, "duration": float})
     except (OSError, pyarrow.ArrowException, ValueError) as error:
         raise EvidenceError(f"{path}: cannot be read as a recording of a pipeline: {error}") from error

@@ -55,7 +55,7 @@ class PassData:
         path = self.folder / "samples.parquet"
         if path.exists():
             try:
-                return conform("samples", parquet_files.frame(parquet_files.read(path)))
+                return conform("samples", parquet_files.frame(path))
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise EvidenceError(f"{path}: is damaged ({str(error).splitlines()[0]}); record the run again") from error
         path = self.folder / "samples.jsonl"  # the portable agent's, which has no library for parquet

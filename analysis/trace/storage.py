@@ -23,11 +23,8 @@ _TYPES: dict[str, pa.DataType] = {
 _SAME = b"kernelscope: the same in all rows"
 _NEW = ("metrics",)
 _MANY = 10_000  # rows of a table in which it is worth while to look for columns that hold the same
-_DAMAGED_NOTES = (
-    KeyError,
-    TypeError,
-    AttributeError,
-)  # which pandas raises where what it noted in a file of its types is damaged
+# Which pandas raises where what it noted in a file of its types is damaged
+_DAMAGED_NOTES = (KeyError, TypeError, AttributeError)
 _EMPTY = {
     name: pa.schema([(column.name, _TYPES[column.dtype]) for column in columns]).empty_table() for name, columns in TABLES.items()
 }

@@ -152,16 +152,16 @@ def of_the_model(subject: Subject) -> list[Advice]:
         return []
     host = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
     host = host[host["layer"].notna().to_numpy(bool)]
-    weights = _of_weights(subject, calls / steps)
+    host_ns, weights = words.time_of(host), _of_weights(subject, calls / steps)
     saved = "what the host does in layers between kernels" + (" and these kernels" if len(weights) else "")
     return [
         Advice(
             "loop over samples",
             f"{name} is called {words.count(calls / steps)} times in each step, once for each sample of a batch of {batch}",
-            (words.time_of(host) + words.time_of(weights)) * (1 - 1 / batch),
+            (host_ns + words.time_of(weights)) * (1 - 1 / batch),
             f"{saved}, once in place of {batch} times; other kernels are quicker, too",
             [
-                f"In layers and outside of kernels: {words.share(subject, words.time_of(host))} {subject.per}.",
+                f"In layers and outside of kernels: {words.share(subject, host_ns)} {subject.per}.",
                 *_for_each(subject, weights),
             ],
             "call the model once with the whole batch; where samples need treatment of their own, torch.vmap, jax.vmap or "

@@ -57,9 +57,7 @@ def many_kernels(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "optimizer",
-            "parameters are changed one by one, beside the optimizer"
-            if beside
-            else "the optimizer updates parameters one by one",
+            "parameters are changed one by one, beside the optimizer" if beside else _ONE_BY_ONE,
             saves,
             f"one pass over memory instead of the {passes} kernels of an update, and no launch for each parameter",
             [

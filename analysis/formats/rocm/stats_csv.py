@@ -7,6 +7,7 @@ directions of copies; all else is kernels.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,7 @@ def read(path: Path) -> Trace:
     findings.diagnostics["lines that are no rows"] += table.unreadable
     again = table.rows.duplicated()
     findings.diagnostics["rows written twice"] += int(again.sum())
-    table = csv_tables.CsvTable(path, table.rows[~again].reset_index(drop=True), table.unreadable)
+    table = replace(table, rows=table.rows[~again].reset_index(drop=True))
     frame = pd.DataFrame({"name": table.column("name").astype("object"), "count": table.numbers("calls")})
     frame["duration_ns"] = table.durations("totaldurationns")
     shortest, longest = table.durations("minns"), table.durations("maxns")

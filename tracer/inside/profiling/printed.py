@@ -7,13 +7,13 @@ touched. If the process dies in between, the profiler that started it forwards w
 
 import ctypes
 import errno
-import fcntl
 import re
 import resource
 import select
 from typing import Any, Iterator, Optional, Tuple
 
 from kernelscope.tracer.inside.own import open, os
+from kernelscope.tracer.inside.profiling.descriptors import is_still, moved
 from kernelscope.tracer.inside.streams import STDOUT_FILE
 
 SPOOL_FILE = "stdout.spool"
@@ -92,12 +92,7 @@ def lacks_disk(folder: str) -> Optional[str]:
 def _out_of_the_way(descriptor: int) -> int:
     """Give a descriptor a number that a program which closes all of them, ours too, will not soon give to a file of its own."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    try:
-        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH if most < 0 else min(_HIGH, most // 2))
-    except OSError:  # none is left there
-        return descriptor
-    os.close(descriptor)
-    return moved
+    return moved(descriptor, _HIGH if most < 0 else min(_HIGH, most // 2))
 
 
 class Printed(object):
@@ -146,10 +141,7 @@ class Printed(object):
 
     def _are_ours(self) -> bool:
         """Return whether our descriptors still are: a program may close them, and have files of its own under their numbers."""
-        try:
-            return all(os.path.samestat(os.fstat(number), state) for number, state in self._states.items())
-        except OSError:
-            return False
+        return all(is_still(number, state) for number, state in self._states.items())
 
     def _give_back(self) -> None:
         """Give the disk back what has been handed on; where the file system cannot, it stays until the pass ends."""

@@ -4,11 +4,11 @@ All are of the run folder, so that it is seen whether a number is still ours: a 
 a file of its own under that number.
 """
 
-import fcntl
 from typing import Any, List
 
 from kernelscope.tracer.inside import own
 from kernelscope.tracer.inside.own import os
+from kernelscope.tracer.inside.profiling.descriptors import is_still, moved
 
 COUNT = 4  # a file to write, and what the capture of libraries' lines and a framework's profiler open beside it
 _LEAST = 3  # a program that closed its stdin, stdout or stderr may want that number for what it opens next
@@ -28,24 +28,22 @@ class Reserve(object):
         while len(self._held) < COUNT:
             try:
                 opened = os.open(self._folder, os.O_RDONLY)
-                self._state = os.fstat(opened)
-                if opened < _LEAST:
-                    low, opened = opened, fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _LEAST)
-                    os.close(low)
-                self._held.append(opened)
             except OSError:  # none is left, or the folder is gone
                 return
+            opened = moved(opened, _LEAST) if opened < _LEAST else opened
+            if opened < _LEAST:
+                os.close(opened)
+                return
+            self._state = os.fstat(opened)
+            self._held.append(opened)
 
     def spare(self) -> bool:
         """Close one; return whether there was one."""
         while self._held:
             descriptor = self._held.pop()
-            try:
-                if os.path.samestat(os.fstat(descriptor), self._state):
-                    os.close(descriptor)
-                    return True
-            except OSError:
-                pass  # the program closed it
+            if is_still(descriptor, self._state):
+                os.close(descriptor)
+                return True
         return False
 
     def release(self) -> None:

@@ -1,14 +1,13 @@
 """MXNet itself, whoever uses it: its versions, the settings in force, mx.profiler, and what waits for the engine."""
 
 import contextlib
-import gzip
 import mmap
 import re
-import shutil
 from typing import Any, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
 from kernelscope.tracer.inside.own import open, os
+from kernelscope.tracer.inside.packing import pack
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -100,12 +99,7 @@ class Library(object):
         mx.nd.waitall()
         mx.profiler.set_state("stop")
         mx.profiler.dump()
-        path = os.path.join(folder, TRACE_FILE)
-        with open(path, "rb") as plain, open(path + ".gz", "wb") as file:
-            with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=3) as packed:  # by itself it takes the program's `open`
-                shutil.copyfileobj(plain, packed)
-        os.remove(path)
-        return TRACE_FILE + ".gz"
+        return os.path.basename(pack(os.path.join(folder, TRACE_FILE), 3))
 
     def range_waiting(self, patches: Patches, recorder: Recorder) -> None:
         """Put ranges around what waits for the engine."""

@@ -1,14 +1,13 @@
 """PyTorch itself, whoever uses it: its versions, the settings in force, how code was compiled, and torch.profiler."""
 
 import functools
-import gzip
 import re
-import shutil
 import warnings
 from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.workload import cores
-from kernelscope.tracer.inside.own import open, os
+from kernelscope.tracer.inside.own import os
+from kernelscope.tracer.inside.packing import pack
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -127,7 +126,9 @@ class Library(object):
         profiler, self._profiler = self._profiler, None
         profiler.stop()
         if name is not None:
-            _export(profiler, os.path.join(folder, name))
+            plain = os.path.join(folder, name[: -len(".gz")])
+            profiler.export_chrome_trace(plain)
+            pack(plain, 9)
         profiler.profiler = None  # what was recorded goes now: the object around it refers to itself
         return [] if name is None else [name]
 
@@ -141,15 +142,6 @@ class Library(object):
                 patches.wrap(self.torch.Tensor, name, _of_gpus(recorder.around("sync", name, "other")))
             elif kernels:
                 patches.wrap(self.torch.Tensor, name, recorder.around("phase", name, "other"))
-
-
-def _export(profiler: Any, path: str) -> None:
-    """Write a profiler's trace and compress it: PyTorch would do that by the program's `open`, which may be a mock."""
-    plain = path[: -len(".gz")]
-    profiler.export_chrome_trace(plain)
-    with open(plain, "rb") as source, open(path, "wb") as target, gzip.GzipFile(fileobj=target, mode="wb") as packed:
-        shutil.copyfileobj(source, packed)
-    os.remove(plain)
 
 
 def _of_gpus(ranged: Callable[..., Any]) -> Callable[..., Any]:
