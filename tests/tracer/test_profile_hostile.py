@@ -261,11 +261,34 @@ def test_a_program_that_is_profiled_within_another_one_is_recorded_once(tmp_path
     assert "outer" not in (tmp_path / "inner" / "run.json").read_text()
 
 
+_IGNORES = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+
+
+def test_a_program_ends_with_a_profile_that_is_killed(tmp_path: Path) -> None:
+    """By SIGTERM: it can still write its checkpoint."""
+    script = tmp_path / "saves.py"
+    script.write_text(
+        "import signal, sys, time\n"
+        "def save(*_):\n    open('saved', 'w').close()\n    sys.exit(1)\n"
+        "signal.signal(signal.SIGTERM, save)\nopen('begun', 'w').close()\ntime.sleep(60)\n"
+    )
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "--quiet", "-o", "run", "--", sys.executable, str(script)]
+    with subprocess.Popen(line, cwd=tmp_path) as process:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.05)
+        process.kill()
+    end = time.monotonic() + 10
+    while orphans.recording_into(tmp_path / "run") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert orphans.recording_into(tmp_path / "run") is None
+    assert (tmp_path / "saved").exists()
+
+
 def test_nothing_records_beside_a_program_whose_profile_was_killed(tmp_path: Path) -> None:
-    """Its steps would be taken for those of the next program in that folder."""
+    """One that ignores SIGTERM, which it gets then. Its steps would be taken for those of the next program in that folder."""
     line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "--quiet", "-o", "run", "--"]
     script = tmp_path / "waits.py"
-    script.write_text("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n")
+    script.write_text(_IGNORES + "open('begun', 'w').close()\ntime.sleep(60)\n")
     with subprocess.Popen([*line, sys.executable, str(script)], cwd=tmp_path) as first:
         while not (tmp_path / "begun").exists():
             time.sleep(0.05)

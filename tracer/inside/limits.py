@@ -1,8 +1,10 @@
 """What a child is held to: how much it may allocate, and that it does not outlive the process that started it."""
 
 import ctypes
+import os
 import resource
 import signal
+from typing import Callable
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -22,3 +24,19 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     except (OSError, AttributeError):
         pass  # the closed pipe ends the child too, once it looks at it
+
+
+def ending_with_us(number: int) -> Callable[[], None]:
+    """Return what a process calls between its fork and its program: it gets this signal when we end, however that happens.
+
+    What it starts itself does not. The libraries are loaded here: after a fork among threads a lock of the loader may be held.
+    """
+    parent, prctl = os.getpid(), getattr(ctypes.CDLL(None), "prctl", None)
+
+    def ask() -> None:
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, int(number))
+            if os.getppid() != parent:  # we ended before that
+                os.kill(os.getpid(), number)
+
+    return ask

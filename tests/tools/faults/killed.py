@@ -26,7 +26,7 @@ from pathlib import Path
 
 import psutil
 
-from kernelscope.tracer.outside import environments, orphans
+from kernelscope.tracer.outside import environments
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data"
@@ -43,8 +43,7 @@ class Command:
     """What is killed.
 
     words: with {out} for what it writes; again: added for the next try; reads: a command that reads {out}; before: a command that
-    writes {out} first: that can be read at any moment, until what is killed takes its place. outlived: by a program of the user's
-    own, which runs on to its end; nothing else may be recorded into that folder meanwhile.
+    writes {out} first: that can be read at any moment, until what is killed takes its place.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Command:
     again: tuple[str, ...] = ()
     reads: tuple[str, ...] | None = None
     before: tuple[str, ...] = ()
-    outlived: bool = False
 
 
 SMALL = ("--steps", "3", "--warmup", "2", "--repeats", "1")
@@ -73,7 +71,7 @@ COMMANDS = (
         "compare", ("compare", "lenet", "-f", "pytorch", *SMALL, "-o", "{out}"), ("--force",), ("breakdown", "{out}/pytorch")
     ),
     Command("run", ("run", "lenet", "-f", "pytorch", *SMALL, "-o", "{out}"), ("--force",), ("breakdown", "{out}")),
-    Command("profile", (*PROFILE, "-o", "{out}", "--", "{pytorch}", str(SCRIPT)), (), ("breakdown", "{out}"), (), True),
+    Command("profile", (*PROFILE, "-o", "{out}", "--", "{pytorch}", str(SCRIPT)), (), ("breakdown", "{out}")),
     Command("sweep", ("sweep", str(SWEEP), "-o", "{out}"), (), ("report", "{out}", "-o", "{out}.html", "--force")),
 )  # fmt: skip
 RECORDING = ("compare", "run", "profile", "sweep")
@@ -134,16 +132,6 @@ def left_over(children: set[int]) -> list[str]:
     return [f"process {pid} still runs" for pid in children if psutil.pid_exists(pid)]
 
 
-def beside_its_program(words: Sequence[str], out: Path, scratch: Path) -> list[str]:
-    """Return what is wrong while the program of a killed command runs on: its folder is refused. Wait for its end."""
-    wrong = []
-    if out.exists() and orphans.recording_into(out) and not run(words, scratch).returncode and orphans.recording_into(out):
-        wrong.append("another recording was made beside its program")
-    while orphans.recording_into(out):
-        time.sleep(0.1)
-    return wrong
-
-
 def unreadable(command: Command, out: Path, scratch: Path) -> list[str]:
     """Return what is wrong with what a killed command left: it can be read, or is refused."""
     if command.reads is None or not any(out.parent.glob(out.name + "*")):
@@ -159,8 +147,7 @@ def case(command: Command, out: Path, scratch: Path, after_s: float) -> list[str
     words = filled(command.words, out)
     prepare(command, out, scratch)
     status, children = killed(words, scratch, after_s)
-    wrong = beside_its_program(words, out, scratch) if command.outlived else left_over(children)
-    wrong += unreadable(command, out, scratch)
+    wrong = left_over(children) + unreadable(command, out, scratch)
     again = run([*words, *command.again], scratch, 600.0)
     if again.returncode:
         wrong.append(f"the next try fails: {again.stderr.strip().splitlines()[-1:]}")

@@ -7,9 +7,11 @@ and KERNELSCOPE_PROFILE, the file that says what to record.
 import contextlib
 import glob
 import os
+import signal
 import subprocess
 from typing import Mapping, Optional, Sequence, Tuple
 
+from kernelscope.tracer.inside import limits
 from kernelscope.tracer.inside.launching import signals
 from kernelscope.tracer.inside.launching.errors import NoSuchCommand
 from kernelscope.tracer.inside.profiling import printed
@@ -74,8 +76,8 @@ def _launched(arguments: Sequence[str]) -> Optional[str]:
 def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str]) -> int:
     """Run the command to its end, handing on signals; return its exit status as a shell gives it.
 
-    spec: path of what is to be recorded. injected: the folder of our sitecustomize. more: variables of its environment. Raises
-    NoSuchCommand.
+    It gets SIGTERM when we are killed: nobody would read what it records. spec: path of what is to be recorded. injected: the folder
+    of our sitecustomize. more: variables of its environment. Raises NoSuchCommand.
     """
     variables = dict(os.environ, **more)
     folders = variables.get("PYTHONPATH")
@@ -84,7 +86,9 @@ def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str
     variables[VARIABLE] = os.path.realpath(spec)
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, folders)))
     try:
-        process = subprocess.Popen(list(command), env=variables, close_fds=False)
+        process = subprocess.Popen(
+            list(command), env=variables, close_fds=False, preexec_fn=limits.ending_with_us(signal.SIGTERM)
+        )
     except OSError as error:
         raise NoSuchCommand("%s: cannot be run: %s" % (command[0], error.strerror or error)) from error
     with signals.to(process):
