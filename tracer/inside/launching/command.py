@@ -76,8 +76,8 @@ def _launched(arguments: Sequence[str]) -> Optional[str]:
 def run(command: Sequence[str], spec: str, injected: str, more: Mapping[str, str]) -> int:
     """Run the command to its end, handing on signals; return its exit status as a shell gives it.
 
-    It gets SIGTERM when we are killed: nobody would read what it records. spec: path of what is to be recorded. injected: the folder
-    of our sitecustomize. more: variables of its environment. Raises NoSuchCommand.
+    It gets SIGTERM when we are killed: nobody would read what it records. spec: path of what is to be recorded. injected: the
+    folder of our sitecustomize. more: variables of its environment. Raises NoSuchCommand.
     """
     variables = dict(os.environ, **more)
     folders = variables.get("PYTHONPATH")
