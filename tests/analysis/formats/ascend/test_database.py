@@ -124,3 +124,11 @@ def test_cut_short_is_one_line(database):
     database.write_bytes(database.read_bytes()[:9000])
     with pytest.raises(EvidenceError, match=r"\.db: .*(cut short|damaged)"):
         ks.read(database)
+
+
+def test_names_of_tables_that_are_stored_as_bytes(database):
+    whole = ks.read(database)
+    with sqlite3.connect(database) as made:
+        made.execute("PRAGMA writable_schema = ON")
+        made.execute("UPDATE sqlite_master SET name = CAST(name AS BLOB), tbl_name = CAST(tbl_name AS BLOB)")
+    assert ks.read(database).kernels.equals(whole.kernels)
