@@ -1,4 +1,4 @@
-"""Ctrl-C while something must not be cut in two."""
+"""Ctrl-C and other signals while something must not be cut in two."""
 
 import os
 import signal
@@ -45,3 +45,17 @@ def test_other_threads_may_use_it():
     thread.start()
     thread.join()
     assert entered == ["beside"]
+
+
+def test_what_a_handler_raises_is_told_from_what_we_do():
+    def over(number, frame):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, over)
+    try:
+        with pytest.raises(TimeoutError) as raised, interrupts.deferred():
+            os.kill(os.getpid(), signal.SIGALRM)
+        assert interrupts.raised_by_a_handler(raised.value)
+        assert not interrupts.raised_by_a_handler(ValueError("ours"))
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -31,6 +31,7 @@ with mock.patch("builtins.open", side_effect=AssertionError("no files while trai
         optimizer.step()
 print("trained")
 """
+ONCE = (*SHORT, "--warmup", "0", "--once")
 _COMPLETE = "steps: clean 5, layers 2, kernels 2, lines 2"
 
 
@@ -165,10 +166,25 @@ def test_a_file_of_the_script_that_has_a_number_of_ours_is_left_alone(tmp_path: 
 def test_no_profiler_runs_among_several_threads_that_train(tmp_path: Path) -> None:
     done = _bad(tmp_path / "run", "steps_in_several_threads")
     assert done.returncode == 0
-    assert "kernels: not recorded: several threads make steps at a time" in done.stderr
+    assert "kernels: not recorded: several threads make steps" in done.stderr
     done = _bad(tmp_path / "turns", "steps_in_a_pool")
     assert done.returncode == 0
-    assert "several threads" not in done.stderr
+    assert "kernels: not recorded: several threads make steps" in done.stderr
+    assert "steps: clean 5, layers 2" in done.stderr
+
+
+def test_a_profiler_ends_in_the_thread_that_it_watches(tmp_path: Path) -> None:
+    """It crashes where it is ended from another one."""
+    done = profiled(tmp_path / "run", sys.executable, str(BAD), "steps_in_a_thread_that_ends", options=ONCE)
+    assert done.returncode == 0
+    record = json.loads((tmp_path / "run/kernels/1/child.json").read_text())
+    assert record["reason"] == "the thread that made the steps has ended"
+
+
+def test_what_a_handler_of_the_program_raises_comes_out(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(BAD), "limits_its_time", options=ONCE)
+    assert done.stdout == "50 limits were kept\n", done.stderr
+    assert "a fault of kernelscope" not in done.stderr
 
 
 @pytest.mark.slow

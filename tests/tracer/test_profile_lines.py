@@ -56,7 +56,7 @@ def test_the_functions_that_hold_the_loop_and_what_they_call(python: str, tmp_pa
     report = _run(python, "lines", tmp_path)
     found = _timings(tmp_path)
     assert report["lines_root"] == "train"
-    assert set(found) == {"<module>", "main", "train", "train_step", "batches", "Model.call"}
+    assert set(found) == {"<module>", "main", "train", "train_step", "batches", "Model.call", "Layer.forward"}
     hits = {line: count for line, (count, _) in found["train"].items()}
     assert hits[_line("        train_step(model, batch)")] == STEPS
     assert hits[_line("        model.sizes = [number * 2 for number in range(3)]")] == STEPS
@@ -73,9 +73,9 @@ def test_a_running_functions_lines_add_up_to_the_steps(python: str, tmp_path: Pa
 
 
 def test_what_was_asked_for_is_watched_and_nothing_else(python: str, tmp_path: Path) -> None:
-    report = _run(python, "lines", tmp_path, "line_steps.py:Model.call", "children/line_steps.py:forward", "other.py:forward")
-    assert set(_timings(tmp_path)) == {"Model.call", "forward"}
-    assert report["focus_missed"] == ["other.py:forward"]
+    report = _run(python, "lines", tmp_path, "line_steps.py:Model.call", "children/line_steps.py:shifted", "other.py:shifted")
+    assert set(_timings(tmp_path)) == {"Model.call", "shifted"}
+    assert report["focus_missed"] == ["other.py:shifted"]
 
 
 def test_the_timeline_of_lines(python: str, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_the_timeline_of_lines(python: str, tmp_path: Path) -> None:
     lines = set(zip(table["function"].astype(str), table["line"], strict=True))
     assert ("train", _line("        train_step(model, batch)")) in lines
     assert ("Model.call", _line("                x += 1")) in lines
-    assert "forward" not in {function for function, _ in lines}
+    assert "shifted" not in {function for function, _ in lines}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -224,6 +225,31 @@ def steps_in_a_pool():
             if number % 7 == 0:
                 list(pool.map(time.sleep, (0.001, 0.001)))
             pool.submit(run, 1, quiet=True).result()
+
+
+def steps_in_a_thread_that_ends():
+    """In the third pass, where a framework's profiler is on; others make the rest."""
+    for steps in (9, 46):
+        thread = threading.Thread(target=run, args=(steps, lambda number: None, True))
+        thread.start()
+        thread.join()
+
+
+def limits_its_time():
+    """By a handler that raises, wherever it interrupts."""
+
+    def over(number, frame):
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, over)
+    kept = 0
+    for _ in range(50):
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        try:
+            run(1000, lambda number: None, quiet=True)
+        except TimeoutError:
+            kept += 1
+    print(kept, "limits were kept")
 
 
 def run(count, before=lambda number: None, quiet=False):

@@ -1,8 +1,9 @@
 """Which functions are watched line by line: those that were asked for, else those that hold the script's step loop.
 
 Without a wish these are the script's own functions that are on the stack when a step ends, the function whose call lasts from one
-end to the next although it is a library's (a trainer's loop), and the script's own functions that these call, through whatever
-libraries (a model's forward, what collates a batch). Functions further down count for the lines that call them.
+end to the next although it is a library's (a trainer's loop), the script's own functions that these call, through whatever
+libraries (a model's forward, what collates a batch), and the layers' functions that those call. Others further down count for
+the lines that call them.
 """
 
 import sys
@@ -12,6 +13,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 from kernelscope.tracer.inside.own import os
 
 MOST_FUNCTIONS = 40  # that are watched without being asked for: a table of more is not read, and each costs time
+_LAYERS = ("forward", "call", "__call__", "hybrid_forward")  # what layers compute, as frameworks call it
 _REMEMBERED = 100000  # code objects: a script that compiles new ones all the time must not fill the memory
 
 
@@ -125,7 +127,7 @@ class Focus(object):
             if id(caller.f_code) in self._holding:
                 return True
             if self.is_own(caller.f_code.co_filename) and not _nameless(caller.f_code):
-                return False
+                return frame.f_code.co_name in _LAYERS and self._decided.get(id(caller.f_code), (False,))[0]
             caller = caller.f_back
         return False
 

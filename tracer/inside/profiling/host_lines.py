@@ -13,7 +13,7 @@ import types
 from types import CodeType, FrameType
 from typing import Any, Callable, Dict, List, Optional
 
-from kernelscope.tracer.inside import lines
+from kernelscope.tracer.inside import interrupts, lines
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.originals import dump
 from kernelscope.tracer.inside.own import open, os
@@ -241,10 +241,11 @@ def _line_profiler(codes: Any) -> Any:
     line_profiler 5.1 and later change every function, which calls that are running do not notice; earlier ones change functions
     only whose code another one has too.
     """
-    try:
-        import line_profiler
-    except Exception:  # not installed, or not for this interpreter
-        return None
+    with interrupts.deferred():
+        try:
+            import line_profiler
+        except Exception:  # not installed, or not for this interpreter
+            return None
     if sys.gettrace() is not None:
         return None
     profiler: Any = line_profiler.LineProfiler()

@@ -4,7 +4,7 @@ import platform
 import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from kernelscope.tracer.inside import annotations, heap, memory, plan, steady, streams, threads
+from kernelscope.tracer.inside import annotations, heap, interrupts, memory, plan, steady, streams, threads
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.originals import dump
@@ -315,6 +315,8 @@ class Pass(object):
         except Unrecorded as reason:
             self._missing(what, str(reason))
         except Exception as error:
+            if interrupts.raised_by_a_handler(error):
+                raise
             self._missing(what, "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
         return None
 

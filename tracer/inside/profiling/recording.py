@@ -32,7 +32,7 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.reserve import Reserve
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 from kernelscope.tracer.inside.profiling.step_times import StepTimes
-from kernelscope.tracer.inside.profiling.steppers import Steppers
+from kernelscope.tracer.inside.profiling.steppers import AtThreadsEnd, Steppers
 
 NOW_FILE = "now"  # [process, folder of the pass] while a pass is recorded
 NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
@@ -41,7 +41,8 @@ FEWEST_STEPS = 3  # of a pass that takes too long
 PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
 MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, and `with step():` around it"
-SEVERAL_THREADS = "several threads make steps at a time, among which a framework's profiler can crash"
+SEVERAL_THREADS = "several threads make steps, among which a framework's profiler can crash"
+OF_ONE_THREAD = ("kernels", "lines")  # passes that watch the thread in which they begin
 NO_DESCRIPTORS = "the program used up its file descriptors, of which recording needs some: raise their limit (ulimit -n)"
 _RECORDING = None
 
@@ -95,6 +96,7 @@ class Recording(object):
         self._changes = Patches()  # which stay until the process ends
         self._noted_changes: Set[str] = set()
         self._reserve = Reserve(self.folder)
+        self._threads_end: Any = None
         self._leaving = False
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
@@ -130,6 +132,9 @@ class Recording(object):
             if self._leaving:
                 self._leave()
         except Exception as error:
+            if interrupts.raised_by_a_handler(error):
+                self.cut("a signal's handler raised an exception while a step ended")
+                raise
             self._failed(error)
 
     def step_marked(self) -> None:
@@ -167,8 +172,11 @@ class Recording(object):
 
     def finish(self, reason: str) -> None:
         """Record no longer; what was recorded is written."""
-        if self.over or os.getpid() != self._pid:
-            return
+        if not self.over and os.getpid() == self._pid:
+            with interrupts.deferred():
+                self._finish(reason)
+
+    def _finish(self, reason: str) -> None:
         self.over = True
         self._reserve.release()
         annotations.listen(None)
@@ -285,11 +293,14 @@ class Recording(object):
         if self._thread is None or self.recording is None:
             self._thread = get_ident()
         elif self._thread != get_ident():
-            return
-        self._end_step()
-        if not self.over:
-            self._begin_step()
-            self._reserve.fill()
+            if self._steppers.beside or self.recording.name in OF_ONE_THREAD:
+                return
+            self._thread = get_ident()  # threads that take turns make steps as one does
+        with interrupts.deferred():  # their handlers may raise what is meant for the program
+            self._end_step()
+            if not self.over:
+                self._begin_step()
+                self._reserve.fill()
 
     def _counts(self, adapter: Base, training: bool) -> bool:
         """Return whether such ends are those of steps; of the highest framework, and those that train go before others."""
@@ -402,7 +413,7 @@ class Recording(object):
             key = self._rounds.closing
             self._adapter.found(key)
             self._step_end = "with a block of step()" if key is MARKED else self._guarded(self._adapter.step_end, key)
-        if self._steppers.several and self._plan and self._plan[0]["pass"] == "kernels":
+        while self._steppers.several and self._plan and self._plan[0]["pass"] in OF_ONE_THREAD:
             self.note("left out", dumps([self._plan.pop(0)["pass"], SEVERAL_THREADS]))
         if not self._plan:
             self.finish("all passes are recorded")
@@ -416,8 +427,16 @@ class Recording(object):
             self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(frameworks.SCRIPTS), quotes, self._whole)
             self._keep_sources()
         self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known, self._focus)
+        if self.recording.name in OF_ONE_THREAD:
+            opened = self.recording
+            self._threads_end = AtThreadsEnd(lambda: self._thread_over(opened))
         with open(os.path.join(self.folder, NOW_FILE), "w") as out:
             dump([os.getpid(), os.path.relpath(self.recording.folder, self.folder)], out)
+
+    def _thread_over(self, opened: Any) -> None:
+        """The thread ends in which a pass watches: a framework's profiler cannot be ended from another one."""
+        if self.recording is opened:
+            self.cut("the thread that made the steps has ended")
 
     def _keep_sources(self) -> None:
         """Keep the program's own files, those of modules that are loaded by now."""
@@ -466,10 +485,12 @@ class Recording(object):
     # --- faults ----------------------------------------------------------------------------------------------------------
 
     def _guarded(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call; an exception of ours becomes a note, and recording ends, but the script goes on."""
+        """Call; an exception of ours becomes a note, and recording ends, but the script goes on. One of its own comes out."""
         try:
             return function(*arguments)
         except Exception as error:
+            if interrupts.raised_by_a_handler(error):
+                raise
             self._failed(error)
         return None
 

@@ -1,31 +1,60 @@
-"""Which threads make steps: of several at a time no kernels are recorded, as frameworks' profilers crash among them."""
+"""Which threads make steps: of several no kernels are recorded, as frameworks' profilers crash among them."""
 
 import sys
 import threading
 from types import FrameType
-from typing import Optional, Set
+from typing import Callable, Optional, Set
 
 from kernelscope.tracer.inside.own import os
 
 _PYTHON = os.path.dirname(threading.__file__) + os.sep
 _MOST = 1000  # that are remembered
+_IN_ONE = 10  # ends of steps in a thread, after which the next ones are expected there
 
 
 class Steppers(object):
-    """The threads that ended steps so far. several: whether one of them was at work while another one ended a step."""
+    """The threads that ended steps so far. beside: whether one of them was at work while another one ended a step."""
 
     def __init__(self) -> None:
-        self.several = False
+        self.beside = False
         self._known: Set[int] = set()
+        self._last: Optional[int] = None
+        self._in_one = 0
+
+    @property
+    def several(self) -> bool:
+        """Whether several threads make steps, at a time or in turns."""
+        return self.beside or (len(self._known) > 1 and self._in_one < _IN_ONE)
 
     def add(self, thread: int) -> None:
         """A thread has ended what may be a step."""
-        if self._known == {thread} or self.several:
+        self._in_one = self._in_one + 1 if thread == self._last else 1
+        self._last = thread
+        if self._known == {thread} or self.beside:
             return
         if len(self._known) < _MOST:
             self._known.add(thread)
         frames = sys._current_frames()
-        self.several = any(_at_work(frames.get(one)) for one in self._known if one != thread)
+        self.beside = any(_at_work(frames.get(one)) for one in self._known if one != thread)
+
+
+class AtThreadsEnd(object):
+    """Calls a function when the present thread ends, from within it; never for the main one, which ends with the program."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._local = threading.local()
+        if threading.current_thread() is not threading.main_thread():
+            self._local.caller = _Caller(function)
+
+
+class _Caller(object):
+    """Calls a function when it is dropped, as what a thread holds by itself is at its end."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+
+    def __del__(self) -> None:
+        self._function()
 
 
 def _at_work(frame: Optional[FrameType]) -> bool:
