@@ -39,7 +39,7 @@ def answer(result: Result) -> str:
     if not step_ns:
         return "All times in the recording are zero: it does not tell where time goes."
     first = [
-        f"{part['what']} {_share(part['ns'], step_ns)}{_longest(result, part)}"
+        f"{part['what']} {share(part['ns'], step_ns)}{_longest(result, part)}"
         for part in result["parts"][:3]
         if part["ns"] >= 0.01 * step_ns
     ]
@@ -81,7 +81,7 @@ def _unrecorded(result: Result, parts: Sequence[str]) -> str:
     """Return how long a recording takes of which nothing tells what computes, and where the program was meanwhile."""
     whole = "A step takes" if result["per"] == "a step" else "The recording covers"
     whole = "The program takes" if result.get("program") else whole
-    places = ", ".join(f"{one['name']} {_share(one['ns'], result['step_ns'])}" for one in result.get("ranges", []))
+    places = ", ".join(f"{one['name']} {share(one['ns'], result['step_ns'])}" for one in result.get("ranges", []))
     lines = any(part["what"] == IN_LINES for part in result["parts"])
     where = f"; by {'line' if lines else 'range'}: {places}" if places else ""
     return (
@@ -102,9 +102,9 @@ def _long(result: Result) -> str:
     long = result.get("long_steps")
     if not long:
         return ""
-    share, one = long["ns"] / long["of_ns"], long["count"] == 1
+    part, one = long["ns"] / long["of_ns"], long["count"] == 1
     return (
-        f" {long['count']} of {long['of']} steps took {duration(long['ns'])}{'' if one else ' together'}, {share:.0%} of all "
+        f" {long['count']} of {long['of']} steps took {duration(long['ns'])}{'' if one else ' together'}, {part:.0%} of all "
         f"steps' time, which is not in this; `profile --mode whole` shows what {'it does' if one else 'they do'}."
     )
 
@@ -114,7 +114,7 @@ def _others(result: Result) -> str:
     others = result.get("other_devices") or []
     if len(others) == 1:
         (one,) = others
-        said = [f"{part['what']} {_share(part['ns'], one['ns'])}" for part in one["parts"][:2] if part["ns"] >= 0.01 * one["ns"]]
+        said = [f"{part['what']} {share(part['ns'], one['ns'])}" for part in one["parts"][:2] if part["ns"] >= 0.01 * one["ns"]]
         return f" On {one['device']}: {', '.join(said)}."
     shares = sorted(sum(part["ns"] for part in one["parts"] if part["what"] == _COMPUTING) / one["ns"] for one in others)
     return f" The other {len(others)} compute {shares[0]:.0%} to {shares[-1]:.0%} of it." if shares else ""
@@ -146,7 +146,7 @@ def _longest(result: Result, part: Mapping[str, Any]) -> str:
     longest = result.get("longest")
     if part["what"] != _COMPUTING or not longest or not result["step_ns"]:
         return ""
-    return f" (most in {longest['name']}, {_share(longest['ns'], result['step_ns'])})"
+    return f" (most in {longest['name']}, {share(longest['ns'], result['step_ns'])})"
 
 
 def _starting(result: Result) -> bool:
@@ -173,7 +173,7 @@ def markdown(result: Result) -> str:
     lines += ["", "| time | share | what |", "| ---: | ---: | --- |"]
     parts, _ = _account(result)
     whole = sum(part["ns"] for part in parts)
-    lines += [f"| {duration(part['ns'])} | {_share(part['ns'], whole)} | {part['what']} |" for part in parts]
+    lines += [f"| {duration(part['ns'])} | {share(part['ns'], whole)} | {part['what']} |" for part in parts]
     return "\n".join([*lines, "", *(f"- {text.markdown(note, None)}" for note in result["notes"])]).rstrip() + "\n"
 
 
@@ -220,7 +220,7 @@ def _stacked(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {
             "what": part["what"],
             "time": duration(part["ns"]),
-            "share": _share(part["ns"], whole),
+            "share": share(part["ns"], whole),
             "width": 100 * part["ns"] / whole,
             "colour": part_class(part["what"]),
         }
@@ -274,7 +274,7 @@ class AdviceText:
         longest, whole = max((part["ns"] for part in parts), default=1), sum(part["ns"] for part in parts)
         for part in parts:
             bar = "█" * round(_BAR * part["ns"] / longest)
-            table.add_row(f"{part['ns'] / 1e6:,.3f}", _share(part["ns"], whole), part["what"], bar)
+            table.add_row(f"{part['ns'] / 1e6:,.3f}", share(part["ns"], whole), part["what"], bar)
         table.add_row(f"{whole / 1e6:,.3f}", "100%", of, "", style="bold")
         return table
 
@@ -300,9 +300,10 @@ def _sentence(remedy: str) -> str:
     return f"{remedy[:1].upper()}{remedy[1:]}." if " " in remedy and _WORD.fullmatch(first) else f"{remedy}."
 
 
-def _share(ns: float, step_ns: float) -> str:
-    share = ns / max(step_ns, 1)
-    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+def share(ns: float, step_ns: float) -> str:
+    """Return a time's share of the step: 12%; <1% where there is some."""
+    part = ns / max(step_ns, 1)
+    return "<1%" if 0 < part < 0.005 else f"{part:.0%}"
 
 
 def _printable(value: str) -> str:

@@ -303,7 +303,7 @@ def warnings(result: Result, traced: bool = True) -> list[str]:
         found.append(f"step times had not settled after warm-up ({', '.join(unsettled)}); raise --warmup")
     for name, share in coverage(result).items():
         if units.known(share) and share < EXPLAINED:
-            found.append(f"{name}: only {units.percent(share)} of the step has a known layer: its layers explain nothing")
+            found.append(f"{name}: only {units.percent(share)} of the step has a known layer: the table of layers tells little")
     found += _slow_restarts(result["summary"])
     found += [text for name in result["frameworks"] if traced and (text := _disturbed(result, name))]
     found += [f"the columns of {table} do not add up to the clean step" for table in KEYS if not conserved(result, table)]

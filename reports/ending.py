@@ -31,10 +31,11 @@ def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows) -> Trimmed:
 
 def _table(title: str, rows: Rows, step_ns: int) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name, justify in (("ms", "right"), ("share", "right"), ("calls", "right"), (title, "left")):
+    counted = "kernels" if title == "layer" else "calls"
+    for name, justify in (("ms", "right"), ("share", "right"), (counted, "right"), (title, "left")):
         table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in rows[:MOST]:
-        share = f"{row['time_ns'] / max(step_ns, 1):.0%}"
+        share = advice.share(row["time_ns"], step_ns)
         calls = f"{row['count']:,.0f}" if row["count"] >= 1 else f"{row['count']:.2g}"
         table.add_row(f"{row['time_ns'] / 1e6:,.3f}", share, calls, text.printable(str(row["name"])))
     return table

@@ -46,7 +46,7 @@ class Partition:
     is the whole capture. totals: over all of it, kernel_sum_ns (durations added), kernel_busy_ns (at least one kernel ran),
     device_busy_ns (kernels, graphs or copies) and wall_ns; marked_ns, the host's time between the marks of steps that are counted
     on the device; and of kernel_sum_ns, what has a known kind, range, operator and layer (known_kind_ns, ...). outside: device
-    work that belongs to no measured step and took none of their time, as cells.
+    work that belongs to no measured step and took none of their time, as cells. numbers: of `cells`, as `by_line` has them.
     """
 
     cells: pd.DataFrame
@@ -54,6 +54,7 @@ class Partition:
     steps: pd.DataFrame
     totals: dict[str, int]
     outside: pd.DataFrame
+    numbers: npt.NDArray[np.int64]
 
     @property
     def everything(self) -> pd.DataFrame:
@@ -73,10 +74,7 @@ def partition(trace: Trace) -> Partition:
 
 
 def _partitioned(trace: Trace) -> Partition:
-    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").reset_index(drop=True)
-    if steps.empty and len(trace.steps):
-        raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
-    start, end = device_steps.bounds(steps) if len(steps) else whole(trace)
+    steps, (start, end) = _window(trace)
     owned, free = [], (start, end)
     totals: dict[str, int] = {}
     with ThreadPoolExecutor(max_workers=1) as beside:  # a level is added up while the next one is made
@@ -84,7 +82,7 @@ def _partitioned(trace: Trace) -> Partition:
         for activity, left in levels.in_order(trace, free):
             if activity.level == KERNEL:
                 totals = _known(activity)
-            if len(activity.start) or (activity.work and len(activity.keys)):
+            if _has_cells(activity):
                 added_up.append(beside.submit(_shared_out, activity))
             owned.append(_length(free) - _length(left))
             free = left
@@ -98,7 +96,53 @@ def _partitioned(trace: Trace) -> Partition:
     step_ns = round(totals["wall_ns"] / len(start))
     cells = _cells(tables, len(start), step_ns)
     inside = ((cells["phase"] != OUTSIDE_OF_STEPS).fillna(True) | (cells["time_ns"] > 0)).to_numpy(bool)
-    return Partition(cells[inside].reset_index(drop=True), step_ns, steps, totals, cells[~inside].reset_index(drop=True))
+    outside = cells[~inside].reset_index(drop=True)
+    return Partition(cells[inside].reset_index(drop=True), step_ns, steps, totals, outside, np.flatnonzero(inside))
+
+
+def _window(trace: Trace) -> tuple[pd.DataFrame, Free]:
+    """Return the measured steps and their bounds; no steps and the whole capture's where it has none."""
+    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").reset_index(drop=True)
+    if steps.empty and len(trace.steps):
+        raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
+    return steps, device_steps.bounds(steps) if len(steps) else whole(trace)
+
+
+def _has_cells(activity: Activity) -> bool:
+    """Return whether anything of a level is in the window, or is counted though it is not."""
+    return bool(len(activity.start) or (activity.work and len(activity.keys)))
+
+
+def by_line(trace: Trace, lines: Free) -> pd.DataFrame:
+    """Return the time of each cell in pieces of the host's time: cell, its number (see Partition); piece; time_ns, in all.
+
+    lines: starts and ends of the pieces, which follow each other. What lies in none of them has no row.
+    """
+    trace = levels.labelled(device_steps.assigned(trace))
+    steps, free = _window(trace)
+    tables: list[pd.DataFrame] = []
+    first = 0
+    for activity, left in levels.in_order(trace, free):
+        if _has_cells(activity):
+            found, number = _in_pieces(activity, intervals.shares(activity.start, activity.end), lines)
+            tables.append(found.assign(cell=found["cell"] + first))
+            first += number
+        free = left
+    rest = levels.rest(free, levels.remainder(trace, steps))
+    found, _ = _in_pieces(rest, (free[1] - free[0]).astype(float), lines)
+    tables.append(found.assign(cell=found["cell"] + first))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _in_pieces(activity: Activity, owned: npt.NDArray[np.float64], lines: Free) -> tuple[pd.DataFrame, int]:
+    """Return what `by_line` does of one level, whose cells are numbered from 0, and how many these are."""
+    seen, group, first = _groups(activity)
+    cell = np.full(len(activity.keys), -1, dtype=np.int64)
+    cell[seen] = group
+    index, piece, start, end = intervals.split_at(activity.start, activity.end, *lines)
+    part = owned[index] * (end - start) / np.maximum((activity.end - activity.start)[index], 1)
+    table = pd.DataFrame({"cell": cell[activity.row[index]], "piece": piece, "time_ns": part})
+    return table.groupby(["cell", "piece"])[["time_ns"]].sum().reset_index(), len(first)
 
 
 class Executions(NamedTuple):
@@ -230,12 +274,10 @@ def _added_up(activity: Activity, owned: npt.NDArray[np.float64]) -> Cells:
     A kernel, graph or copy lasts as long as it lasts; the host's time in a call, an operator or a range is what nothing deeper
     owned.
     """
-    rows, work = len(activity.keys), activity.work
-    seen = np.arange(rows) if work else np.flatnonzero(np.bincount(activity.row, minlength=rows))
-    keys = activity.keys.iloc[seen] if len(seen) < rows else activity.keys
-    group, first = numbered(keys)
+    rows, work, keys = len(activity.keys), activity.work, activity.keys
+    seen, group, first = _groups(activity)
     part = np.bincount(group, weights=np.bincount(activity.row, weights=owned, minlength=rows)[seen], minlength=len(first))
-    columns: Cells = {key: _plain(keys[key], first) for key in KEYS if key in keys}
+    columns: Cells = {key: _plain(keys[key], seen[first]) for key in KEYS if key in keys}
     columns["method"] = [value or "none" for value in columns.get("method", [None] * len(first))]
     if work is None:
         return {**columns, "count": np.bincount(group, minlength=len(first)), "duration_ns": part, "part": part}
@@ -243,6 +285,14 @@ def _added_up(activity: Activity, owned: npt.NDArray[np.float64]) -> Cells:
     np.add.at(count, group, work.count)
     np.add.at(duration, group, work.duration)
     return {**columns, "count": count, "duration_ns": duration, "part": part}
+
+
+def _groups(activity: Activity) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return which rows of a level's keys are in the window, the cell of each of these, and of each cell the first of these."""
+    rows = len(activity.keys)
+    seen = np.arange(rows) if activity.work else np.flatnonzero(np.bincount(activity.row, minlength=rows))
+    group, first = numbered(activity.keys.iloc[seen] if len(seen) < rows else activity.keys)
+    return seen, group, first
 
 
 def numbered(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -348,11 +348,9 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
             f"come from, and {words.duration(subject.step_ns)} in the one that records nothing: {_why_shorter(subject)}"
         )
     if traced_ns and traced_ns > (1 + _COST) * subject.step_ns:
-        of_host = "the host's time" if not subject.on_host else "the rows that it made longer"
         notes.append(
-            f"{_took(subject, traced_ns)} recorded; what recording cost is taken out of {of_host}, so "
-            f"that the parts add up to the {_step(subject)} without it, {words.duration(subject.step_ns)}"
-            f"{_rough(traced_ns, subject)}"
+            f"{_took(subject, traced_ns)} recorded; the parts are without that cost, and add up to the {_step(subject)} that was "
+            f"not recorded, {words.duration(subject.step_ns)}{_rough(traced_ns, subject)}"
         )
     notes += _left_out(subject)
     threads, cores = subject.setting("threads"), subject.cores

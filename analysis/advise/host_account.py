@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes, levels
 from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, KEYS
-from kernelscope.analysis.accounting.partition import Partition, partition
+from kernelscope.analysis.accounting.partition import Partition, by_line, partition
 from kernelscope.analysis.attribution import calls as api
+from kernelscope.analysis.attribution import host_lines
 from kernelscope.analysis.attribution.frameworks.pytorch import PROCESSORS
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import recording_cost
@@ -108,7 +110,7 @@ def _opened(rows: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.DataFrame:
+def _rows(found: Partition, time_ns: npt.NDArray[np.int64]) -> pd.DataFrame:
     cells = found.cells.reset_index(drop=True)
     cause = cells["cause"].astype("string")
     on_device = cause.str.startswith(levels.DEVICE).fillna(False).to_numpy(bool) & ~cause.isin([levels.QUEUED]).to_numpy(bool)
@@ -128,8 +130,32 @@ def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]])
         time_ns=time_ns,
     )
     table = _communicating(table.astype(dict.fromkeys(KEYS, "string")))
-    mine = (cells["phase"].astype("string") != levels.OUTSIDE_OF_STEPS).fillna(True).to_numpy(bool)
-    return _computing(table[mine].reset_index(drop=True))
+    return _computing(table[_mine(cells)].reset_index(drop=True))
+
+
+def _mine(cells: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which cells are of measured steps, and have a row."""
+    return (cells["phase"].astype("string") != levels.OUTSIDE_OF_STEPS).fillna(True).to_numpy(bool)
+
+
+def lines(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return which lines the host was in during each row of `of_run`: row, file, function, line, text and time_ns per step.
+
+    They share the row's time as they share what was recorded of it; what of that lies in no line is in none. Empty where the
+    timeline has no lines, or where the framework computes while the host is elsewhere.
+    """
+    if trace.host_lines.empty or host_lines.computes_behind(trace):
+        return pd.DataFrame(columns=["row", *host_lines.KEYS, "time_ns"])
+    found, (known, code, pieces) = partition(trace), host_lines.numbered(trace)
+    mine = _mine(found.cells)
+    recorded_ns = found.cells.loc[mine, "time_ns"].to_numpy(float) * max(len(found.steps), 1)
+    kept = rows["time_ns"].to_numpy(float) / np.maximum(recorded_ns, 1.0)
+    table = by_line(trace, pieces)
+    place = pd.Index(found.numbers[mine]).get_indexer(pd.Index(table["cell"]))
+    table = table.assign(row=place, code=code[table["piece"].to_numpy()])[place >= 0]
+    sums = table.groupby(["row", "code"])[["time_ns"]].sum().reset_index()
+    sums["time_ns"] *= kept[sums["row"].to_numpy()]
+    return pd.concat([sums, known.iloc[sums["code"].to_numpy()].reset_index(drop=True)], axis=1).drop(columns="code")
 
 
 def _communicating(table: pd.DataFrame) -> pd.DataFrame:

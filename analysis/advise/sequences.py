@@ -10,6 +10,7 @@ import pandas as pd
 
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution.frameworks import CLIPPING
 from kernelscope.analysis.trace import MAIN
 
 Int = npt.NDArray[np.int64]
@@ -47,7 +48,7 @@ class Runs:
 
 
 def ordered(subject: Subject) -> pd.DataFrame:
-    """Return the device's kernels of the measured steps, outside of the optimizer, by stream and start.
+    """Return the device's kernels of the measured steps, but for the optimizer's and what clips gradients, by stream and start.
 
     On the host they last as long as in the step that the rows add up to: recording makes them longer.
     """
@@ -56,7 +57,8 @@ def ordered(subject: Subject) -> pd.DataFrame:
     if not subject.on_host:
         kernels = kernels[(kernels["device"].isna() | (kernels["device"] == subject.device)).to_numpy(bool)]
     kernels = kernels[device_steps.measured(subject.trace, kernels)]
-    kernels = kernels[(kernels["phase"].astype("string") != "optimizer").fillna(True).to_numpy(bool)]
+    aside = (kernels["phase"] == "optimizer") | (kernels["layer"] == CLIPPING)
+    kernels = kernels[~aside.fillna(False).to_numpy(bool)]
     kernels = kernels.sort_values(["device", "thread", "start_ns"], kind="stable").reset_index(drop=True)
     return _without_recording(subject, kernels) if subject.on_host else kernels
 

@@ -47,6 +47,7 @@ _LONG_STEP = 5.0  # times three quarters of the steps: one is unlike the others
 _MUCH = 0.2  # of all steps' time: such steps are told
 # Frameworks that return from a step on the host's processors before it is computed
 _ASYNCHRONOUS = ("jax", "mxnet")
+_RECURRENT = ("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu")
 _PLACES = {"npu": "on an NPU", "rocm": "on an AMD GPU"}  # how the names of devices begin, for which remedies have words
 
 
@@ -115,6 +116,24 @@ class Subject:
     def by_line(self) -> Breakdown | str:
         """The step by the host's lines on the timeline, which several rules look at; why there is none, or "" without lines."""
         return breakdowns(self.trace, ("line",))["line"] if len(self.trace.host_lines) else ""
+
+    @cached_property
+    def lines_of_rows(self) -> pd.DataFrame:
+        """The host's lines during each row of a run that its processors compute (host_account.lines); empty for others.
+
+        time_ns per step, without what recording cost: it adds up to at most that of the row, as some of it may lie in no line.
+        """
+        if not self.facts or not self.on_host or self.program:
+            return pd.DataFrame()
+        return host_account.lines(self.trace, self.rows)
+
+    @cached_property
+    def recurrent(self) -> frozenset[str]:
+        """Layers that are one operator of PyTorch's on the host, for all steps of a recurrence: torch.compile skips nn.GRU."""
+        operators = self.trace.operators
+        if not self.on_host:
+            return frozenset()
+        return frozenset(operators["layer"][operators["name"].isin(_RECURRENT).to_numpy(bool)].dropna().astype(str))
 
     @cached_property
     def waiting_calls(self) -> pd.DataFrame:
@@ -287,6 +306,7 @@ def of_run(run: Run, path: str) -> Subject:
     facts["traced_step_ns"] = mean_step_ns(trace.steps[~trace.steps["warmup"]])
     steps = run.clean_steps()
     used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
+    facts["clean"] = {name: float(steps[name].median()) for name in ("minor_faults", "system_ns") if steps[name].notna().any()}
     recorded = int((~trace.steps["warmup"]).sum())
     subject = Subject(
         path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", recorded, facts,

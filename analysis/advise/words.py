@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.amounts import duration as duration
 from kernelscope.analysis.accounting.amounts import size as size
 from kernelscope.analysis.advise.subject import Subject
@@ -19,6 +20,7 @@ _PART = 0.1  # of a finding's time: what a statement takes at least to be named
 _NAMED = 3  # places that a sentence names
 _PLACES = {"layer": "layers", "detail": "places"}
 _MOST, _SOME, _ENOUGH = 0.9, 0.6, 8  # time in few steps: so much of it in at most this part of them; of so many steps at least
+_LINE = ["file", "function", "line", "text"]
 _LINES = 3  # statements that a sentence names
 SLOWED = 1.6  # line_profiler makes statements take longer by up to this
 _AS_LONG = 0.1  # of a step: recorded ones that differ less are told as one
@@ -100,7 +102,7 @@ def lines(
     on_timeline = not subject.on_host and not hits and len(subject.trace.host_lines) > 0
     if table.empty or not steps or on_timeline:
         return [] if hits else _meanwhile(subject, least_ns, names)
-    sums = table.groupby(["file", "function", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
+    sums = table.groupby(_LINE, dropna=False)[["time_ns", "hits"]].sum() / float(steps)
     sums["time_ns"] *= min(1.0, subject.step_ns / float(subject.trace.info.get("lines_step_ns") or subject.step_ns or 1))
     sums = sums[((sums["time_ns"] >= least_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
     sums = sums.sort_values("time_ns", ascending=False).reset_index()
@@ -120,6 +122,37 @@ def _lines(sums: pd.DataFrame, told: Callable[[float], str]) -> str:
         for row in sums.head(_LINES).to_dict("records")
     ]
     return f"Lines that take most of it: {'; '.join(found)}."
+
+
+def lines_of(subject: Subject, rows: pd.DataFrame) -> list[str]:
+    """Return a sentence on the program's lines that the host was in for a good part of the time of rows, which the parts add to.
+
+    None where no lines are on the timeline of what the host computes. Lines in which a framework steps are none of its own.
+    """
+    sums = own_lines(subject, rows)
+    return [_lines(sums, duration)] if len(sums) else []
+
+
+def own_lines(subject: Subject, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return these lines: file, function, line, text and time_ns, the longest first."""
+    table = subject.lines_of_rows
+    if table.empty:
+        return table
+    mine = table[table["row"].isin(rows.index).to_numpy(bool)]
+    sums = mine.groupby(_LINE, dropna=False)["time_ns"].sum().reset_index()
+    own = ~sums["text"].astype("string").str.contains(_STEPS_IN).fillna(False).to_numpy(bool)
+    sums = sums[own & (sums["time_ns"] >= _PART * time_of(rows)).to_numpy(bool)]
+    return sums.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def python_in(subject: Subject, lines: pd.DataFrame) -> int:
+    """Return how long the program's own code runs in these lines outside of operators and layers, ns per step."""
+    table = subject.lines_of_rows
+    if table.empty or lines.empty:
+        return 0
+    own = subject.idle((idle_causes.PROGRAM,)).index
+    mine = table[table["row"].isin(own).to_numpy(bool)].merge(lines[_LINE], on=_LINE)
+    return int(mine["time_ns"].sum())
 
 
 def idle_lines(subject: Subject, ns: float) -> list[str]:
@@ -180,6 +213,22 @@ def place(row: Mapping[Hashable, Any]) -> str:
     """Return a row of host lines: train.py:31 `loss.item()`; of a function that no statement is known of train.py:31 step."""
     known = isinstance(row["text"], str) and row["text"]
     return f"{row['file']}:{row['line']} " + (f"`{row['text'][:_LONGEST]}`" if known else str(row["function"]))
+
+
+def compiling(subject: Subject, remedy: str, rows: pd.DataFrame) -> str:
+    """Return a remedy that says torch.compile(model), with what is to be compiled in place of the model: what holds most of rows.
+
+    Layers within a model have its attributes' names; a module that is called by itself, as a loss is, that of its class.
+    """
+    layers = rows["layer"].astype("string").fillna("")
+    sums = rows.groupby(layers)["time_ns"].sum()
+    if "torch.compile(model)" not in remedy or sums.empty or 2 * sums.max() <= sums.sum():
+        return remedy
+    name = str(sums.idxmax())
+    if not name and subject.rows["layer"].notna().any():  # it is in none of the layers that are known
+        return remedy.replace("torch.compile(model)", "torch.compile of a function that does this")
+    alone = name.isidentifier() and name[0].isupper()
+    return remedy.replace("torch.compile(model)", f"torch.compile of {name}") if alone else remedy
 
 
 def text(subject: Subject, texts: dict[str, str]) -> str:

@@ -107,11 +107,7 @@ def by_line(trace: Trace, windows: tuple[Int, Int], step_ns: int) -> pd.DataFram
     windows: starts and ends of the measured steps, in order. step_ns: the mean one. host_ns adds up to it, and device_ns and
     idle_ns together do. Lines stand in the source's order, functions with most time first.
     """
-    pieces = trace.host_lines.sort_values("start_ns", ignore_index=True)
-    keyed = pieces[KEYS].astype({"file": "object", "function": "object", "text": "object"})
-    code = np.asarray(keyed.groupby(KEYS, dropna=False, sort=False).ngroup(), dtype=np.int64)
-    lines = keyed.drop_duplicates().reset_index(drop=True)
-    begun, over = intervals.edges(pieces)
+    lines, code, (begun, over) = numbered(trace)
     outside, unknown = len(lines), len(lines) + 1
     start, end, launched = _device_work(trace)
     place = intervals.containing(launched, begun, over)
@@ -129,6 +125,19 @@ def by_line(trace: Trace, windows: tuple[Int, Int], step_ns: int) -> pd.DataFram
     return _in_order(table.assign(device_ns=both[:count], idle_ns=both[count:]), outside)
 
 
+def numbered(trace: Trace) -> tuple[pd.DataFrame, Int, tuple[Int, Int]]:
+    """Return the distinct lines (KEYS), the line of each piece of the timeline, and the pieces' starts and ends, in order."""
+    pieces = trace.host_lines.sort_values("start_ns", ignore_index=True)
+    keyed = pieces[KEYS].astype({"file": "object", "function": "object", "text": "object"})
+    code = np.asarray(keyed.groupby(KEYS, dropna=False, sort=False).ngroup(), dtype=np.int64)
+    return keyed.drop_duplicates().reset_index(drop=True), code, intervals.edges(pieces)
+
+
+def computes_behind(trace: Trace) -> bool:
+    """Return whether a framework computes on the host's processors while the host is elsewhere, so that no line tells who asked."""
+    return str(trace.info.get("framework")) in _BEHIND
+
+
 def _in_windows(code: Int, start: Int, end: Int, windows: tuple[Int, Int], count: int, outside: int) -> npt.NDArray[np.float64]:
     """Return how long the host was in each line within windows; what is left of them was outside of all lines."""
     index, _, first, last = intervals.split_at(start, end, *windows)
@@ -139,7 +148,7 @@ def _in_windows(code: Int, start: Int, end: Int, windows: tuple[Int, Int], count
 
 def _device_work(trace: Trace) -> tuple[Int, Int, Int]:
     """Return start, end and launch of all device work that has times; the launch is -1 where nothing tells it."""
-    behind = str(trace.info.get("framework")) in _BEHIND
+    behind = computes_behind(trace)
     parts = []
     for table in (trace.kernels, trace.graphs, trace.copies):
         timed = table[table["start_ns"].notna() & table["end_ns"].notna()]

@@ -165,7 +165,7 @@ INTERVENTIONS = (
     _setting("one-thread", (PYTORCH, MXNET, CNTK), (GENERAL,), _ONE, True),
     _setting("one-thread", _TF, (GENERAL,), _ONE | {"TF_NUM_INTRAOP_THREADS": "1"}, True),
     _setting("one-thread", _JAX, (GENERAL,), {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}, True),
-    _setting("kept-heap", (), (GENERAL,), _HEAP),
+    _setting("kept-heap", (), (GENERAL, "heap"), _HEAP),
     _setting("sleeping-threads", (), (GENERAL,), {"OMP_WAIT_POLICY": "passive"}, True),
 )  # fmt: skip
 # Allocators that take the C library's place: how they are called, and their libraries

@@ -18,6 +18,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.breakdowns import kind_labels, layer_labels
 from kernelscope.analysis.accounting.levels import KEYS
 from kernelscope.analysis.accounting.statistics import RESAMPLES, Turns, interval, paired_difference
+from kernelscope.analysis.attribution.frameworks import CLIPPING
 from kernelscope.analysis.explain import estimates, noise
 from kernelscope.analysis.explain.instrumentation import factors
 from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Match, Side, Wall
@@ -95,14 +96,17 @@ class _Cells:
         return np.asarray(weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1), dtype=float)
 
     def rounded(self, side: str, labels: dict[str, str]) -> pd.DataFrame:
-        """Return the cells with integer time_ns, and the layer (label of its match), phase and cell of their row."""
+        """Return the cells with integer time_ns, and the layer (label of its match), phase and cell of their row.
+
+        What clips gradients is in no layer's row: the other side may clip by operators of its own, which are in none.
+        """
         estimate = (self.weights @ self.time) * self.factor
         table = self.keys.assign(side=side, count=self.weights @ self.count, duration_ns=self.weights @ self.duration)
         table["time_ns"] = intervals.apportion(estimate, round(self.recorded_ns) - self.removed_ns)
         table["cell"] = kind_labels(self.keys)
-        own = self.keys["layer"]
+        keys = self.keys.assign(layer=self.keys["layer"].mask((self.keys["layer"] == CLIPPING).fillna(False)))
         table = table.rename(columns={"layer": "own_layer", "phase": "own_phase"})
-        table["layer"] = own.map(labels).astype("string").fillna(layer_labels(self.keys))
+        table["layer"] = keys["layer"].map(labels).astype("string").fillna(layer_labels(keys))
         table["phase"] = table["own_phase"].fillna("other")
         return table
 

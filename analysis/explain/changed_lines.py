@@ -134,7 +134,28 @@ def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -
 
 
 def sentence(case: Case, granted: Mapping[str, int], cause: str = "") -> str | None:
-    """Return the evidence that a change is for a cause; None where there is none. granted: the cause's ns by row.
+    """Return the evidence that a change is for a cause, see `named`; None where there is none."""
+    found = named(case, granted, cause)
+    return found[1] if found else None
+
+
+def remedy(case: Case, change: Mapping[str, Any]) -> str:
+    """Return what to do with a changed line that is why a side does other work or more of it."""
+    sides = (case.a.name, case.b.name)
+    slow, fast = reversed(sides) if case.account.wall.delta_ns > 0 else sides
+    line = f"{change['file']} line {change['line']}"
+    own = (change["b_lines"] is not None) == (slow == case.b.name)  # the line that is shown is the slower side's
+    if own:
+        what = f"{line} of {slow} makes this work: undo it, or make once, before the loop, what is the same in each step"
+    elif change["b_lines"] is None:
+        what = f"{slow} lacks {line} of {fast}: bring it back"
+    else:
+        what = f"do in {slow} as {line} of {fast} does"
+    return f"{what}; or count this as the price of the change"
+
+
+def named(case: Case, granted: Mapping[str, int], cause: str = "") -> tuple[dict[str, Any], str] | None:
+    """Return the change that is the evidence for a cause, and that in a sentence; None without. granted: the cause's ns by row.
 
     It is the lines whose own time moved with it; or those in the class of a module, where most of the cause is in the layers that
     such modules are, of parts of the model rather than of the whole; or lines that set up what the cause is about, such as
@@ -142,16 +163,17 @@ def sentence(case: Case, granted: Mapping[str, int], cause: str = "") -> str | N
     """
     explains = sum(granted.values())
     moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * explains > 0]
-    setting = [row["words"] for row in case.changes if cause in _SETS and _SETS[cause].search(row["text"])]
+    sets = [row for row in case.changes if cause in _SETS and _SETS[cause].search(row["text"])]
+    setting = [row["words"] for row in sets]
     if moved and abs(moved[0]["delta_ns"]) >= _MATTERS * abs(explains):
-        return f"Changed: {'; '.join(dict.fromkeys([moved[0]['words'], *setting][:_LINES]))}."
+        return moved[0], f"Changed: {'; '.join(dict.fromkeys([moved[0]['words'], *setting][:_LINES]))}."
     in_class = _in_class(case, granted, _MOST * abs(explains))
     if in_class is not None:
         return in_class
     if setting:
-        return f"Changed: {'; '.join(setting[:_LINES])}."
+        return sets[0], f"Changed: {'; '.join(setting[:_LINES])}."
     only = len(case.changes) == 1 and not elsewhere(case, cause)
-    return f"The only change of the program: {case.changes[0]['words']}." if only else None
+    return (case.changes[0], f"The only change of the program: {case.changes[0]['words']}.") if only else None
 
 
 def elsewhere(case: Case, cause: str) -> bool:
@@ -159,7 +181,7 @@ def elsewhere(case: Case, cause: str) -> bool:
     return cause == input_pipeline.CAUSE and bool(case.changes) and all(_OF_TRAINING.search(row["text"]) for row in case.changes)
 
 
-def _in_class(case: Case, granted: Mapping[str, int], least: float) -> str | None:
+def _in_class(case: Case, granted: Mapping[str, int], least: float) -> tuple[dict[str, Any], str] | None:
     """Return the changed lines in the class whose layers have at least so much of a cause, of several that of fewest layers."""
     found: list[tuple[bool, int, dict[str, Any], list[str]]] = []
     for row in case.changes:
@@ -171,7 +193,7 @@ def _in_class(case: Case, granted: Mapping[str, int], least: float) -> str | Non
         return None
     _, _, first, layers = min(found, key=lambda one: one[:2])
     more = [row["words"] for _, _, row, others in found if others == layers and row is not first]
-    return f"Changed: {'; '.join([first['words'], *more[: _LINES - 1]])}, which is the code of {ev.listed(layers)}."
+    return first, f"Changed: {'; '.join([first['words'], *more[: _LINES - 1]])}, which is the code of {ev.listed(layers)}."
 
 
 def _layers_of_class(case: Case, within: Sequence[str]) -> list[str]:

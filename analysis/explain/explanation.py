@@ -12,7 +12,7 @@ from kernelscope.analysis.explain import abstention, again, causes, changed_line
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
-from kernelscope.analysis.explain.causes import changed_code
+from kernelscope.analysis.explain.causes import changed_code, other_work, work
 from kernelscope.analysis.explain.model import Account, Case, Match, Side
 from kernelscope.analysis.trace import plain
 from kernelscope.analysis.trace.notebook import Shown
@@ -22,6 +22,7 @@ __all__ = ["Side", "explain"]
 SCHEMA = "kernelscope/explain/1"
 MOST_UNMATCHED = 0.2  # of the layers' time of either side: with more in layers without a counterpart nothing is said as surely
 _HOW = "rerun"  # an option that says how passes came about, and nothing of what ran
+_OTHER_WORK = (work.MORE, work.OTHER, other_work.FUNCTION, other_work.LAYERS)  # of which a changed line says what to do
 _LOWER = {"high": "medium", "medium": "low", "low": "low"}
 
 
@@ -53,9 +54,11 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
         findings = [{**finding, "confidence": "low"} for finding in findings]
     findings = [{**one, "confidence": "low"} if changed_lines.elsewhere(case, one["cause"]) else one for one in findings]
     for finding in findings[:1]:
-        sentence = changed_lines.sentence(case, result[0].granted, finding["cause"])
-        if sentence and finding["cause"] != changed_code.LINES:
-            finding["evidence"] = [sentence, *finding["evidence"]]
+        named = changed_lines.named(case, result[0].granted, finding["cause"])
+        if named and finding["cause"] != changed_code.LINES:
+            finding["evidence"] = [named[1], *finding["evidence"]]
+            if finding["cause"] in _OTHER_WORK:
+                finding["remedy"] = changed_lines.remedy(case, named[0])
     unexplained = account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)
     to_find_out = abstained[1] if abstained else None if findings else _lines_of(case)
     reasons = {"abstained": abstained[0] if abstained else None, "to_find_out": to_find_out}

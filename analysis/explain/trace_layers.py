@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.attribution.frameworks import CLIPPING
 from kernelscope.analysis.attribution.launches import without_details
 from kernelscope.analysis.explain import problems
 from kernelscope.analysis.explain.model import Layer
@@ -39,7 +40,7 @@ def layers_of(trace: Trace, cells: pd.DataFrame) -> list[Layer]:
     """
     stated = of_network(trace.info.get("network") or {})
     known = {layer.name for layer in stated}
-    names = [name for name in labels(cells).dropna().unique() if name not in known]
+    names = [name for name in labels(cells).dropna().unique() if name not in known and name != CLIPPING]
     layers = _layers_of(trace, names, len(stated)) if names else []
     return stated + of_modules(layers, trace.info.get("modules") or [])
 

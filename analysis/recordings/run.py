@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kernelscope.analysis.accounting.statistics import mean_step_ns, median_step_ns
 from kernelscope.analysis.attribution import device_steps
-from kernelscope.analysis.attribution.frameworks import Clock, Context, device, placed_ranges
+from kernelscope.analysis.attribution.frameworks import Clock, Context, device, keras_loops, placed_ranges
 from kernelscope.analysis.attribution.host_lines import timeline
 from kernelscope.analysis.attribution.lines import statements
 from kernelscope.analysis.attribution.steps import markers
@@ -34,7 +34,7 @@ WHOLE = "whole"  # the mode of a program that was recorded as one step, as it ha
 NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
 _MUCH = 0.2  # of the clean steps: compiling that is told where nothing else is known
 UNSEARCHED = ", and what it wrote was not looked through for secrets; run it again with --force, and do not share this folder"
-CACHE_VERSION = 27  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 31  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,9 @@ class Run:
         own = importlib.util.find_spec(f"{package}.{family}")
         module = importlib.import_module(f"{package}.{family}" if own else f"{package}.marked")
         evidence = device.added(module.read(data.folder, context), data.folder, context)
-        kernels = conform("kernels", evidence.kernels)
+        operators, kernels = (
+            keras_loops.owned(conform(name, getattr(evidence, name)), ranges) for name in ("operators", "kernels")
+        )
         # devices exchange the gradients of many layers together, while the backward of whichever is last is going on
         kernels["layer"] = kernels["layer"].mask(kernels["kind"] == "communication")
         info = {
@@ -304,8 +306,8 @@ class Run:
         info |= {"devices": self._named(evidence.info["devices"])} if "devices" in evidence.info else {}
         trace = Trace(
             steps=data.steps, ranges=_with(ranges, evidence.ranges), kernels=kernels,
-            operators=conform("operators", evidence.operators), samples=data.samples(),
-            host_lines=timeline(data.folder), info=info, diagnostics=dict(evidence.diagnostics),
+            operators=operators, samples=data.samples(), host_lines=timeline(data.folder), info=info,
+            diagnostics=dict(evidence.diagnostics),
             **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
         )  # fmt: skip
         device_steps.assign(trace)

@@ -95,6 +95,7 @@ OPERATORS = _columns(
     ("types", "category", "", "types of the inputs as JSON text, as the framework writes them"),
     ("strides", "category", "", "strides of the inputs as JSON text"),
     ("arguments", "category", "", "values of the inputs that are no tensors, as JSON text: strides and padding of a convolution"),
+    ("gradient", "boolean", "", "whether autograd noted it for a backward pass; null where it was off, and where nothing tells"),
 )
 
 # How device work is correlated with the host: the same columns in all its tables. `attribution.launches` fills the last four.

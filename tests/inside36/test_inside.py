@@ -180,6 +180,26 @@ class RangesTest(unittest.TestCase):
         self.assertTrue(step["start_ns"] <= outer["start_ns"] <= inner["start_ns"] < inner["end_ns"] <= outer["end_ns"])
         self.assertEqual((inner["layer"], inner["phase"], inner["step"]), ("fc1", "forward", 0))
 
+    def test_a_call_in_which_a_step_ends_is_recorded_in_both_steps(self):
+        """A loop's last batch ends a step within the loop's call: the rest of it has a range of its own."""
+        recorder = Recorder(self.folder, layers=True)
+        recorder.close_parts(recorder.push("phase", "fit", None, "other"), None, "end of fit", "other")
+        recorder.begin_step()
+        inside = recorder.push("phase", "predict", None, "other")
+        recorder.close_parts(inside, None, "end of predict", "other")
+        number = recorder.push("phase", "fit", None, "other")
+        recorder.end_step()
+        recorder.begin_step()
+        since = clock.now_ns()
+        recorder.close_parts(number, since, "end of fit", "other")
+        recorder.end_step()
+        recorder.close_parts(number, since, "end of fit", "other")
+        recorder.flush()
+        ranges = rows(self.folder, "ranges.jsonl")
+        self.assertEqual([r["name"] for r in ranges], ["predict", "fit", "step 0", "end of fit", "step 1"])
+        self.assertEqual((ranges[3]["start_ns"], ranges[3]["step"]), (since, 1))
+        self.assertLessEqual(ranges[4]["start_ns"], since)
+
     def test_without_layers_only_steps_are_recorded(self):
         """The clean pass records nothing but steps."""
         recorder = Recorder(self.folder)

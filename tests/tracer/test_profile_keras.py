@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.advise.advice import advise
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
@@ -58,6 +59,10 @@ def recorded(backend: str, tmp_path: Path, *command: str) -> Run:
     return run
 
 
+def topics(run: Run) -> list[str]:
+    return [one["topic"] for one in advise(run.path)["advice"]]
+
+
 def test_fit(backend: str, python: str, tmp_path: Path) -> None:
     run = recorded(backend, tmp_path, python, str(SCRIPT), "fit")
     assert run.record["options"]["mode"] == "train"
@@ -71,6 +76,7 @@ def test_fit(backend: str, python: str, tmp_path: Path) -> None:
     named = {layer["name"]: layer for layer in run.record["model"]["layers"]}
     assert named["stem"] == {"name": "stem", "type": "Conv2D", "parameters": 3 * 3 * 3 * 16 + 16}
     assert named["block.narrow"]["parameters"] == 128 * 64 + 64
+    assert "whole loops in each step" not in topics(run), "fit is the loop"
     odd = {"the model was evaluated", "a model was switched to evaluation", "a function was compiled",
            "a function was called that other steps do not call"}  # fmt: skip
     assert run.passes("clean")[0].report["odd_steps"].keys() <= odd
@@ -119,7 +125,14 @@ def test_what_a_callback_predicts_and_calls_of_the_model_end_no_step(way: str, t
     script.write_text(PREDICTING)
     done = profiled("tensorflow", tmp_path / "b", python, str(script), way)
     assert done.returncode == 0, done.stderr
-    [clean] = Run(tmp_path / "b" / "run").passes("clean")
+    run = Run(tmp_path / "b" / "run")
+    [clean] = run.passes("clean")
     times = (clean.measured["end_ns"] - clean.measured["start_ns"]).to_numpy()
     assert len(times) == 10
     assert times.min() > times.max() / 50, "a step that was cut holds next to nothing"
+    assert topics(run)[0] == "whole loops in each step"
+    [first, *_] = advise(run.path)["advice"]
+    assert first["title"] == "Keras' predict is called once in each step, for small batches"
+    assert "predicting.py:10 `self.model.predict(images[:16], verbose=0)`" in first["evidence"][-1]
+    table = breakdown(run.trace(), "layer").table
+    assert table.loc[table["layer"] == "(predict)", "time_ns"].sum() > table.loc[table["layer"] == "(data)", "time_ns"].sum()

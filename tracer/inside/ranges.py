@@ -130,6 +130,19 @@ class Recorder(object):
                 self.pop()
             self.pop()
 
+    def close_parts(self, number: Optional[int], since: Optional[int], name: str, phase: str) -> None:
+        """Close the range of this number; where a step's end closed it, record what of it is in the present step, as `name`.
+
+        since: when the last such step had ended.
+        """
+        if number is None or not self.layers:
+            return
+        stack = self._stack()
+        if any(entry[5] == number for entry in stack):
+            self.close(number)
+        elif since is not None and self.in_step and len(stack) == 1:
+            self._ranges.extend((self._local.thread, since, now_ns(), "phase", name, None, phase, self.step))
+
     def innermost_layer(self) -> Optional[str]:
         """Return the layer of the innermost range of the calling thread that has one, else None."""
         for entry in reversed(self._stack()):

@@ -6,6 +6,7 @@ import pandas as pd
 
 from kernelscope.analysis.advise import sequences, words
 from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.rules import broadcasts
 from kernelscope.analysis.advise.subject import Subject
 
 _OFTEN = 2.0  # a step: a single softmax between two products is no habit
@@ -48,7 +49,10 @@ def memory_traffic(subject: Subject) -> list[Advice]:
 
 def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
     """Elementwise kernels follow each other: fused, a chain reads and writes memory once."""
-    runs = sequences.chains(kernels)
+    apart, on_them = broadcasts.rows_and_kernels(subject)  # which need not be at all
+    aside = kernels["layer"].isin(list(subject.recurrent)).to_numpy(bool)
+    aside = aside if on_them is None else aside | on_them
+    runs = sequences.chains(kernels.assign(kind=kernels["kind"].mask(aside)))
     table = runs.table()
     if table.empty:
         return []
@@ -56,7 +60,8 @@ def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
     saves = float((table["total_ns"] - table["longest_ns"]).sum()) / steps
     names = runs.per_step(steps)
     whole = float(names["time_ns"].sum())
-    rows = subject.kernels(sequences.SMALL)
+    rows = subject.kernels(sequences.SMALL).drop(index=list(apart), errors="ignore")
+    rows = rows[~rows["layer"].isin(list(subject.recurrent)).to_numpy(bool)]
     return [
         Advice(
             "fusion",
@@ -65,9 +70,10 @@ def _chains(subject: Subject, kernels: pd.DataFrame) -> list[Advice]:
             "a fused chain takes as long as its longest kernel",
             [
                 f"{words.count(len(table) / steps)} chains of {table['size'].mean():.1f} kernels on average take "
-                f"{words.share(subject, whole)} {subject.per}: {words.kernels(names)}."
+                f"{words.share(subject, whole)} {subject.per}: {words.kernels(names)}.",
+                *words.lines_of(subject, rows),
             ],
-            words.text(subject, _FUSE),
+            words.compiling(subject, words.text(subject, _FUSE), rows),
             "https://docs.pytorch.org/docs/stable/torch.compiler.html" if subject.framework == "pytorch" else "",
             words.ids(rows),
             modelled=True,

@@ -10,6 +10,7 @@ from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.rules import loops
 from kernelscope.analysis.advise.subject import STEPS, Subject
+from kernelscope.analysis.attribution.frameworks import keras_loops
 
 _CALLBACKS = "callbacks"  # the range around those of Keras's fit
 _PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM)
@@ -19,6 +20,7 @@ _RECORDED = 3.0  # times the clean step: one that takes so long while it is reco
 _MOST = 0.5  # of a step
 _SHORT = 10_000  # ns: kernels that last less take about as long as their launch
 _LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
+_NO_DISPATCH = 300_000  # ns: no operator is dispatched for so long; it gives large tensors back to the system, for one
 _WAITED_IN = r"(?i)backward"  # ranges in which the program waits for threads of the framework
 _OWN_GAINS = "all of it, where that code need not run or can run beside what computes"
 _OWN_REMEDIES = {  # of a program without steps, and of others
@@ -164,10 +166,7 @@ def dispatch(subject: Subject) -> list[Advice]:
     """On the host, operators and layers take time in which nothing computes: dispatch, and Python around it."""
     if not subject.on_host:
         return []
-    rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
-    rows = rows[((rows["phase"] != "data").fillna(True) & ~_of_callbacks(rows)).to_numpy(bool)]
-    rows = rows[((rows["cause"] == idle_causes.OPERATOR) | rows["layer"].notna()).to_numpy(bool)]
-    rows = rows[~rows.index.isin(loops.reading_out(subject)[0].index)]
+    rows = _dispatching(subject)
     ns = words.time_of(rows)
     if ns < _EAGER * subject.step_ns:
         return []
@@ -182,12 +181,25 @@ def dispatch(subject: Subject) -> list[Advice]:
             [
                 f"In operators and layers, outside of kernels: {words.share(subject, ns)} {subject.per}{number}.",
                 *(words.where(rows, "layer") or words.where(rows, "detail")),
+                *words.lines_of(subject, rows),
             ],
-            words.text(subject, {**_REMEDIES, **_ON_HOST}),
+            words.compiling(subject, words.text(subject, {**_REMEDIES, **_ON_HOST}), rows),
             words.text(subject, _LINKS),
             words.ids(rows),
         )
     ]
+
+
+def _dispatching(subject: Subject) -> pd.DataFrame:
+    """Return the rows of operators and layers in which nothing computes, and which a compiler would do without."""
+    rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
+    operators = rows["cause"] == idle_causes.OPERATOR
+    kept = operators | rows["layer"].notna()
+    kept &= (rows["phase"] != "data").fillna(True) & ~_of_callbacks(rows)
+    kept &= ~rows.index.isin(loops.reading_out(subject)[0].index)
+    kept &= ~rows["layer"].isin([*keras_loops.LOOPS, *subject.recurrent])
+    kept &= ~(operators & (rows["time_ns"] > _NO_DISPATCH * rows["count"]))
+    return rows[kept.to_numpy(bool)]
 
 
 def own_code(subject: Subject) -> list[Advice]:
@@ -212,7 +224,7 @@ def own_code(subject: Subject) -> list[Advice]:
             [
                 f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
                 *(words.where(named, "detail") if 2 * words.time_of(named) > ns else []),
-                *words.idle_lines(subject, ns),
+                *(words.lines_of(subject, rows) or words.idle_lines(subject, ns)),
             ],
             _OWN_REMEDIES[subject.program],
             "",

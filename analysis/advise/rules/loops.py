@@ -9,13 +9,14 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.rules import parameters
 from kernelscope.analysis.advise.subject import Subject
 
 _MANY = 100  # operators a step, outside of layers and of the optimizer
 _BATCH = 8  # smaller batches have little to gain
 _MULTIPLE = 0.02  # by which a number of operators may miss being one for each sample, or two, ...
+_MISSED = 0.05  # of the samples, at most: of many for each sample a share would be any number
 _SMALL_NS = 100_000  # of one call: what starting it costs, some 10 us, is no great part of larger ones
-_READS = ("aten::item", "aten::_local_scalar_dense")
 _IN_A_LINE = r"^(?!\s*(?:async\s+)?for\b).*\bfor\b.+\bin\b"  # a loop within a statement, which counts once
 _WHOLE_BATCH = (
     "do it for the whole batch at once (a leading batch dimension, torch.vmap, jax.vmap, tf.vectorized_map), or ahead of "
@@ -36,8 +37,9 @@ def over_samples(subject: Subject) -> list[Advice]:
     """Operators run once per sample, outside of the layers."""
     if not subject.on_host or subject.program:  # of which no layers are known, and what loops may be the network itself
         return []
-    outside = subject.rows["layer"].isna() & subject.rows["phase"].isin(["other", "data"]) & subject.rows["operator"].notna()
-    rows = subject.rows[(outside & subject.rows["part"].isin([COMPUTE, IDLE])).to_numpy(bool)]
+    rows = parameters.outside(subject)
+    others = parameters.loops(subject)
+    rows = rows if others is None else rows.drop(others.rows.index)
     computing = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
     known = int((subject.facts.get("options") or {}).get("batch") or 0)
     batch = known or _turns(computing)
@@ -47,43 +49,48 @@ def over_samples(subject: Subject) -> list[Advice]:
     often = rows[(rows["count"] >= batch).to_numpy(bool)]
     by_sample = bool(len(often)) and bool(known) and _of_samples(often, batch) >= words.time_of(often) / 2
     often = rows[(rows["count"] >= _MOST * batch).to_numpy(bool)] if by_sample else _small(often)
-    computing = computing if by_sample else often[(often["part"] == COMPUTE).to_numpy(bool)]
-    if float(computing["count"].sum()) < least:
+    kernels = (often["part"] == COMPUTE).to_numpy(bool)
+    if not by_sample and float(often.loc[kernels, "count"].sum()) < least:
         return []
-    ns = words.time_of(often)
-    lines = words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=_MOST * batch)
+    return [_in_loops(subject, computing if by_sample else often[kernels], often, batch, by_sample)]
+
+
+def _in_loops(subject: Subject, computing: pd.DataFrame, often: pd.DataFrame, batch: int, by_sample: bool) -> Advice:
+    """Return what is said of operators that run often, of which some compute; once for each sample, or by whatever loop."""
+    python_ns = words.python_in(subject, words.own_lines(subject, often))
+    ns = words.time_of(often) + python_ns
+    lines = words.lines_of(subject, often) or words.lines(subject, 0.1 * ns, words.SLOWED * ns, hits=_MOST * batch)
     lines = lines or words.lines(subject, 0.1 * ns, words.SLOWED * ns, names=_IN_A_LINE)
     if by_sample:
         topic, which = "loop over samples", "for each sample, or for most of them,"
         estimate, remedy = f"one operator on the whole batch instead of one for each of its {batch} samples", _WHOLE_BATCH
     else:
-        topic, which, estimate, remedy = (
-            "small operators",
-            f"{batch} times or more",
-            "one operator instead of many",
-            _WHOLE_TENSORS,
-        )
-    return [
-        Advice(
-            topic,
-            f"{words.count(float(computing['count'].sum()))} small operators run {subject.in_each} outside of the model's layers",
-            ns * (1 - 1 / batch),
-            estimate,
-            [
-                f"Operators that run {which} take {words.share(subject, ns)} {subject.per}: {words.largest(often, 'operator')}.",
-                *lines,
-            ],
-            remedy,
-            "",
-            words.ids(often),
-        )
-    ]
+        topic, which = "small operators", f"{batch} times or more"
+        estimate, remedy = "one operator instead of many", _WHOLE_TENSORS
+    return Advice(
+        topic,
+        f"{words.count(float(computing['count'].sum()))} small operators run {subject.in_each} outside of the model's layers",
+        ns * (1 - 1 / batch),
+        estimate,
+        [
+            f"Operators that run {which} take {words.share(subject, ns)} {subject.per}{_with_python(python_ns)}: "
+            f"{words.largest(often, 'operator')}.",
+            *lines,
+        ],
+        remedy,
+        "",
+        words.ids(often),
+    )
+
+
+def _with_python(ns: int) -> str:
+    return f", with {words.duration(ns)} of Python in their lines" if ns else ""
 
 
 def one_by_one_read(subject: Subject) -> list[Advice]:
     """Values are read out of tensors one after the other."""
     rows, count = reading_out(subject)
-    if rows.empty:
+    if rows.empty or parameters.reads(subject):  # one for each parameter: that loop is told
         return []
     ns = words.time_of(rows)
     return [
@@ -108,8 +115,9 @@ def reading_out(subject: Subject) -> tuple[pd.DataFrame, float]:
     none = subject.rows.iloc[:0], 0.0
     if not subject.on_host:
         return none
-    rows = subject.rows[((subject.rows["part"] == IDLE) & subject.rows["layer"].isna()).to_numpy(bool)]
-    count = float(rows.loc[rows["operator"].isin(_READS).to_numpy(bool), "count"].max()) if len(rows) else 0.0
+    loose = subject.rows["layer"].isna() & (subject.rows["phase"] != "optimizer").fillna(True)
+    rows = subject.rows[((subject.rows["part"] == IDLE) & loose).to_numpy(bool)]
+    count = float(rows.loc[rows["operator"].isin(parameters.READS).to_numpy(bool), "count"].max()) if len(rows) else 0.0
     if not count >= _MANY:
         return none
     return rows[((rows["count"] >= _MOST * count) & (rows["cause"] == idle_causes.OPERATOR)).to_numpy(bool)], count
@@ -135,7 +143,8 @@ def _of_samples(rows: pd.DataFrame, batch: int) -> int:
     """Return the time of operators that run once for each sample of a batch, or twice, ..., as their number tells."""
     counts = rows.groupby("operator")["count"].transform("sum") / batch
     times = counts.round()
-    return words.time_of(rows[((times >= 1) & ((counts - times).abs() <= _MULTIPLE * times)).to_numpy(bool)])
+    near = (counts - times).abs() <= np.minimum(_MULTIPLE * times, _MISSED)
+    return words.time_of(rows[((times >= 1) & near).to_numpy(bool)])
 
 
 def of_the_model(subject: Subject) -> list[Advice]:

@@ -15,6 +15,11 @@ _REMEDIES = {
     "mxnet": "MXNET_GPU_MEM_POOL_TYPE and MXNET_GPU_MEM_POOL_RESERVE",
     "": "a caching or asynchronous allocator (cudaMallocAsync)",
 }
+_PAGES = 1_000  # faulted in a step: fewer are the interpreter's own
+_FAULT_NS = 2_500  # that a fault takes at most: some 1,600 ns where this was measured, in a virtual machine
+_MUCH = 0.05  # of a step
+_KEEP = "keep the heap: MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 in the environment"
+_HEAP = f"{_KEEP}, or another allocator (LD_PRELOAD of jemalloc or tcmalloc); smaller temporary tensors, operators in place"
 
 
 def taken_once(subject: Subject) -> int:
@@ -48,4 +53,30 @@ def allocator(subject: Subject) -> list[Advice]:
     ]
 
 
-RULES: tuple[Rule, ...] = (allocator,)
+def heap(subject: Subject) -> list[Advice]:
+    """On the host, large blocks are given back to the system and taken anew: each of their pages is faulted in again."""
+    clean = subject.facts.get("clean") or {}
+    pages, system_ns = float(clean.get("minor_faults", 0.0)), float(clean.get("system_ns", 0.0))
+    if not subject.on_host or subject.program or pages < _PAGES or not subject.used_ns:
+        return []
+    busy = max(subject.used_ns / max(subject.step_ns, 1), 1.0)
+    ns = min(system_ns, pages * _FAULT_NS) / busy
+    if ns < _MUCH * subject.step_ns:
+        return []
+    return [
+        Advice(
+            "heap",
+            "memory is given back to the system in each step, and faulted in again",
+            ns,
+            "what the system's own code takes, on as many cores as are busy",
+            [
+                f"{words.count(pages)} pages are taken anew {subject.in_each}, and the system's own code takes "
+                f"{words.duration(system_ns)} of processor time, on {busy:.1f} cores."
+            ],
+            _HEAP,
+            "https://www.gnu.org/software/libc/manual/html_node/Malloc-Tunable-Parameters.html",
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (allocator, heap)

@@ -26,8 +26,8 @@ def of_texts(subject: Subject) -> list[Advice]:
             ns * (beyond if shorter else padded),
             "of what computes, the share of these positions; attention saves more, what does not depend on the length nothing",
             [
-                f"In the first calls, {beyond:.0%} of all positions are beyond the longest text of their call"
-                f"{_shorter(padded - beyond)}. What computes takes {words.share(subject, ns)} {subject.per}."
+                f"In the first calls, {_where(beyond, padded - beyond)}. What computes takes {words.share(subject, ns)} "
+                f"{subject.per}."
             ],
             'pad each batch to its own longest text, not to a fixed length (padding="longest" in transformers\' tokenizers, '
             "pad_sequence in a collate function)"
@@ -40,8 +40,12 @@ def of_texts(subject: Subject) -> list[Advice]:
     ]
 
 
-def _shorter(share: float) -> str:
-    return f", and {share:.0%} beyond the end of a shorter one" if share >= _LEAST else ""
+def _where(beyond: float, within: float) -> str:
+    """Return where padding is, in words: beyond the longest text of a call, or beyond the end of a shorter one."""
+    if beyond < _LEAST:
+        return f"{within:.0%} of all positions are beyond the end of their text"
+    shorter = f", and {within:.0%} beyond the end of a shorter one" if within >= _LEAST else ""
+    return f"{beyond:.0%} of all positions are beyond the longest text of their call{shorter}"
 
 
 RULES: tuple[Rule, ...] = (of_texts,)

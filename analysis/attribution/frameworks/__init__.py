@@ -10,8 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.attribution.frameworks import keras_loops
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, empty, intervals
+
+_READS = ("item", "tolist", "cpu", "numpy")  # ranges around methods of tensors on the host that read their values
+_CLIPS = "clip gradients"  # the range around torch.nn.utils.clip_grad_norm_
+CLIPPING = f"({_CLIPS})"  # in place of a layer: what runs in it
 
 _SET_NS, _SLEWED = (
     10_000_000,
@@ -99,8 +104,35 @@ class Evidence:
 
 
 def placed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranges with what those around them say: input_ranges and recomputed_ranges."""
-    return recomputed_ranges(input_ranges(ranges))
+    """Return the ranges with what they and those around them say: each of the functions below, and keras_loops.placed."""
+    return recomputed_ranges(input_ranges(keras_loops.placed(optimizers_reads(clipping_ranges(ranges)))))
+
+
+def clipping_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges with those of PyTorch's clip_grad_norm_ as a part of the step by itself, which updates no parameter.
+
+    Runs recorded before say that it is of the optimizer's phase, which a program's own loop that clips is not.
+    """
+    mine = ((ranges["category"] == "phase") & (ranges["name"] == _CLIPS)).fillna(False).to_numpy(bool)
+    values = {"phase": "other", "layer": CLIPPING}
+    texts = {name: ranges[name].astype("string").mask(mine, value).astype("category") for name, value in values.items()}
+    return ranges.assign(**texts) if mine.any() else ranges
+
+
+def optimizers_reads(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges with those of values that PyTorch's optimizers read as theirs; Adam reads a count for each parameter.
+
+    Such a range says nothing of its phase, and would hide that of the range around it.
+    """
+    reads = ((ranges["category"] == "phase") & (ranges["phase"] == "other") & ranges["name"].isin(_READS)).fillna(False)
+    others = ranges[(~reads & ranges["phase"].notna()).to_numpy(bool)]
+    if not reads.any() or others.empty:
+        return ranges
+    around = intervals.innermost(*intervals.spans(others), *intervals.spans(ranges)[:2])
+    theirs = (others["phase"] == "optimizer").fillna(False).to_numpy(bool)
+    mine = reads.to_numpy(bool) & (around >= 0) & theirs[around]
+    phase = ranges["phase"].astype("string").mask(mine, "optimizer").astype("category")
+    return ranges.assign(phase=phase) if mine.any() else ranges
 
 
 def input_ranges(ranges: pd.DataFrame) -> pd.DataFrame:

@@ -93,6 +93,7 @@ def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
     """Add layer, phase and attribution: from the ranges open on the operator's thread, else from its forward operator."""
     layer, phase, result = _from_ranges(ranges, operators["thread"].to_numpy(np.int64), operators["start_ns"].to_numpy())
     operators["layer"], operators["phase"] = layer, phase
+    operators["gradient"] = autograd.noted(operators)
     operators["attribution"] = np.where(result, "launch range", "none")
     backward = autograd.backward_sequence(operators)
     operators["phase"] = operators["phase"].mask(operators["phase"].isna() & backward.notna(), "backward").fillna("other")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from kernelscope.analysis.attribution.frameworks import keras_loops
 from kernelscope.analysis.explain import program
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence as evidence
@@ -70,10 +71,22 @@ def lines(case: Case) -> list[Suspicion]:
             claims,
             "high",
             [f"Also changed: {row['words']}." for row in moved[1:3]],
-            _REMEDY,
+            _remedy(case, claims),
             precedence=0,
         )
     ]
+
+
+def _remedy(case: Case, claims: dict[str, float]) -> str:
+    """Return what to do about such lines; in Keras' words where most of their time is in calls of its whole loops."""
+    layers = case.rows["layer"].astype("string")
+    sums = {layer: sum(claims.get(str(row), 0.0) for row in case.rows.loc[layers == layer, "row"]) for layer in keras_loops.LOOPS}
+    layer = max(sums, key=lambda one: abs(sums[one]))
+    if abs(sums[layer]) <= abs(sum(claims.values())) / 2:
+        return _REMEDY
+    name = keras_loops.LOOPS[layer]
+    itself = "" if name == "fit" else "the model itself, model(x, training=False), or "
+    return f"call {itself}model.{keras_loops.ON_BATCH[name]}: {name} is for whole data sets"
 
 
 def _only_added(case: Case) -> bool:

@@ -9,6 +9,8 @@ from kernelscope.analysis.explain.causes.groups import Kernel
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
+MORE, OTHER = "more work", "other operators"
+
 # All kernels of a group as many times more often, and that is the same work once more
 REPEATED = 1.5
 _SLIGHT = 0.02  # of a group's time in kernels: what is less says nothing of what it does
@@ -144,7 +146,7 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
             for side in (slow, fast)
         ]
         confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"
-        result.append(Suspicion("more work", title, claims, confidence, sentences, _MORE))
+        result.append(Suspicion(MORE, title, claims, confidence, sentences, _MORE))
     return result
 
 
@@ -267,7 +269,7 @@ def other_operators(case: Case) -> list[Suspicion]:
         cells = group.kernels(side)
         cells = cells[cells["kernel"].isin(list(extra["a"][group] | extra["b"][group]))]
         sentences.append(f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(cells, most=4)}")
-    return [Suspicion("other operators", title, claims, "medium", sentences, _OTHER, precedence=2)]
+    return [Suspicion(OTHER, title, claims, "medium", sentences, _OTHER, precedence=2)]
 
 
 def _executes_more(group: ev.RowGroup, slow: str, fast: str) -> set[str]:

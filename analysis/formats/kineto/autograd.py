@@ -15,6 +15,7 @@ import pandas as pd
 
 from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.kernels.classify import operator_kind
+from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -44,6 +45,29 @@ def in_backward(operators: pd.DataFrame) -> Bool:
     engine = where_text(operators["name"], lambda name: name.startswith(ENGINE))
     starts = engine | (operators["forward_thread"].fillna(0) > 0).to_numpy()
     return owners(starts, operators["parent"].to_numpy()) >= 0
+
+
+def noted(operators: pd.DataFrame) -> pd.Series:
+    """Return whether autograd made a node for each operator, or for one that it calls or that calls it; null where it was off.
+
+    A forward operator bears the number that the next node gets: where the next operator of its thread bears the same one, it made
+    none, as nothing that it takes needs a gradient. Those below autograd have no number, and are as what calls them.
+    """
+    parent = operators["parent"].to_numpy()
+    sequence = operators["sequence"].fillna(-1).to_numpy(dtype=np.int64)
+    backward = owners((operators["forward_thread"].fillna(0) > 0).to_numpy(), parent) >= 0
+    numbered = (sequence >= 0) & ~backward
+    rows = np.flatnonzero(numbered)
+    threads = intervals.whole(operators["thread"])
+    rows = rows[np.lexsort((rows, threads[rows]))]
+    follows = threads[rows][1:] == threads[rows][:-1]
+    none_made = np.append(follows & (sequence[rows][1:] <= sequence[rows][:-1]), False)  # of the last ones nothing tells
+    made = np.zeros(len(operators), dtype=bool)
+    made[rows[~none_made[: len(rows)]]] = True
+    within = owners(made, parent) >= 0
+    owner = owners(numbered, parent)
+    result = (_with_ancestors(np.flatnonzero(made), parent) | within)[owner] | within
+    return pd.Series(pd.array(result, dtype="boolean")).where((owner >= 0) & ~backward)
 
 
 def forward_operators(operators: pd.DataFrame) -> Int:

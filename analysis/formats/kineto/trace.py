@@ -246,6 +246,7 @@ def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modu
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
     table = table.take(order).reset_index(drop=True)
     table["parent"] = intervals.parents(*intervals.spans(table))
+    gradient = autograd.noted(table)
     if table["sequence"].isna().all() and len(scan.tables["flows"]):
         _number_by_flows(table, scan, tracks)
     forward = autograd.forward_operators(table)
@@ -260,6 +261,7 @@ def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modu
     phase = np.append(pd.Categorical(telling["phase"], categories=PHASES).codes, np.int8(-1))[_innermost(telling, table)]
     phase = np.where((phase < 0) & (forwarded | (layer >= 0)), PHASES.index("forward"), phase)
     return table.assign(
+        gradient=gradient.array,
         layer=pd.Categorical.from_codes(np.where(layer >= 0, layer, inherited), modules["layer"].cat.categories),
         phase=pd.Categorical.from_codes(np.where(backward, PHASES.index("backward"), phase), pd.Index(PHASES)),
         attribution=pd.Categorical.from_codes(np.select([layer >= 0, inherited >= 0], [0, 1], 2), pd.Index(_METHODS)),

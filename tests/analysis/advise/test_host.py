@@ -153,7 +153,7 @@ def test_values_that_are_read_one_by_one(count, advised):
     ]
     made = subject(*rows, framework="pytorch")
     operators = pd.Series([None, "aten::item", "aten::x"], dtype="string")
-    made = replace(made, rows=made.rows.assign(operator=operators, count=[float(count), float(count), 1.0]))
+    made = replace(made, rows=made.rows.assign(operator=operators, count=[float(count), float(count), 100.0]))
     assert [one.saves_ns for one in loops.one_by_one_read(made)] == [3 * MS] * advised
     (dispatched,) = host.dispatch(made)
     assert "3.00 ms" in dispatched.evidence[0] if advised else "6.00 ms" in dispatched.evidence[0]

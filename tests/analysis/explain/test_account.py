@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import kernelscope as ks
+from kernelscope.analysis.attribution.frameworks import CLIPPING
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
@@ -48,6 +49,19 @@ def test_what_recording_cost_is_told_in_one_way_on_both_sides(sides):
     times = plain.cells.groupby(["layer", "phase"])["time_ns"].sum() / 2
     told = replace(plain, name="told", layers_ns=times)
     assert explain(plain, told)["rows"] == explain(plain, replace(plain, name="told"))["rows"]
+
+
+def test_clipping_by_the_library_is_set_against_what_a_loop_clips(sides):
+    """That is in no layer; and neither is an update that is written otherwise."""
+    plain = sides[SOURCES[0]]
+    clips = (plain.cells["phase"] == "optimizer").fillna(False)
+    cells = plain.cells.assign(phase=plain.cells["phase"].mask(clips, "other"))
+    library = replace(plain, name="library", cells=cells.assign(layer=cells["layer"].mask(clips, CLIPPING)))
+    result = explain(replace(plain, name="loop", cells=cells), library)
+    kernels = {(row["layer"], row["cell"]): row for row in result["rows"] if not row["cell"].startswith("(")}
+    assert CLIPPING not in {row["layer"] for row in result["rows"]} | {name for one in result["matches"] for name in one["b"]}
+    assert kernels["(unattributed)", "optimizer"]["b_ns"] > 0
+    assert all(row["delta_ns"] == 0 for row in kernels.values())
 
 
 def test_swapped_sides_give_the_mirrored_account(sides):

@@ -1,6 +1,7 @@
 """Whether two recordings are of one program, what was changed in between, and what single recordings can tell."""
 
 import json
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -81,6 +82,27 @@ def test_changes_are_lines_of_both_sides():
     case.changes = [row, row]
     assert changed_lines.sentence(case, {"r1": 1}) is None  # no line is named that did not move
     assert changed_lines.sentence(case, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("delta", "added", "said"),
+    [
+        (4, True, "train.py line 4 of b makes this work: undo it, or make once, before the loop, what is the same in each step"),
+        (-4, True, "do in a as train.py line 4 of b does"),
+        (4, False, "b lacks train.py line 4 of a: bring it back"),
+        (
+            -4,
+            False,
+            "train.py line 4 of a makes this work: undo it, or make once, before the loop, what is the same in each step",
+        ),
+    ],
+)
+def test_what_to_do_about_a_changed_line_names_it(delta, added, said):
+    text = SCRIPT.replace("    loss = model(x)\n", "    x = x.clone()\n    loss = model(x)\n")
+    case = pair(*((made("a"), made("b", text)) if added else (made("a", text), made("b"))))
+    case.account = SimpleNamespace(wall=SimpleNamespace(delta_ns=delta, a_ns=5, b_ns=9), floor=case.account.floor)
+    [row] = changed_lines.changed(case)
+    assert changed_lines.remedy(case, row) == f"{said}; or count this as the price of the change"
 
 
 def test_lines_that_are_gone_are_in_the_file_that_had_them():

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution.frameworks import input_ranges, placed_ranges, recomputed_ranges
+from kernelscope.analysis.attribution.frameworks import CLIPPING, input_ranges, placed_ranges, recomputed_ranges
 from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.trace import conform
@@ -43,6 +43,43 @@ def test_what_is_called_while_a_batch_is_made_is_input():
     pd.testing.assert_frame_equal(placed_ranges(elsewhere), elsewhere)
     other_thread = ranges(*STEP, *data[:2]).assign(thread=[1] * 5 + [2])
     pd.testing.assert_frame_equal(input_ranges(other_thread), other_thread)
+
+
+def named(*rows):
+    return ranges(*[row[:5] for row in rows]).assign(name=pd.Series([row[5] for row in rows], dtype="category"))
+
+
+def test_clipping_by_the_library_updates_no_parameter():
+    """Runs that were recorded before say so; it is no layer either."""
+    found = placed_ranges(
+        named(
+            (100, 120, "phase", None, "optimizer", "clip gradients"),
+            (130, 190, "phase", None, "optimizer", "optimizer step"),
+            (200, 210, "user", None, None, "clip gradients"),
+        )
+    )
+    assert found["phase"].astype("string").fillna("").tolist() == ["other", "optimizer", ""]
+    assert found["layer"].astype("string").fillna("").tolist() == [CLIPPING, "", ""]
+
+
+def test_values_that_the_optimizer_reads_are_its_own():
+    """Not those of a closure that it calls, of the program's own code, or of another thread; other ranges stay as they are."""
+    found = placed_ranges(
+        named(
+            (100, 190, "phase", None, "optimizer", "optimizer step"),
+            (110, 120, "phase", None, "other", "item"),
+            (130, 180, "phase", None, "other", "closure"),
+            (140, 150, "phase", None, "other", "item"),
+            (200, 210, "phase", None, "other", "item"),
+        )
+    )
+    assert found["phase"].tolist() == ["optimizer", "optimizer", "other", "other", "other"]
+    elsewhere = named(
+        (100, 190, "phase", None, "optimizer", "optimizer step"), (110, 120, "phase", None, "other", "item")
+    ).assign(thread=[1, 2])
+    pd.testing.assert_frame_equal(placed_ranges(elsewhere), elsewhere)
+    alone = named((110, 120, "phase", None, "other", "item"))
+    pd.testing.assert_frame_equal(placed_ranges(alone), alone)
 
 
 def test_copies_between_types_are_casts_but_those_of_numbers_are_not():

@@ -33,6 +33,18 @@ def test_lines_that_were_added_to_the_loop(make_case, make_side):
     assert "train.py line 4" in found.title
 
 
+def test_lines_that_call_keras_loops_have_keras_remedy(make_case, make_side):
+    predicting = [("(predict)", "other", "(host: in operators)", 0, 9 * MS), *ROWS]
+    case = make_case(predicting, make_side("A"), make_side("B"))
+    case.changes = [line(12 * MS, before=[4, 4])]
+    [found] = changed_code.lines(case)
+    assert "model.predict_on_batch: predict is for whole data sets" in found.remedy
+    assert "r1" in found.claims
+    case = make_case([("(predict)", "other", "(host: in operators)", 0, MS), *ROWS], make_side("A"), make_side("B"))
+    case.changes = [line(5 * MS, before=[4, 4])]
+    assert "move it out of the step" in changed_code.lines(case)[0].remedy
+
+
 @pytest.mark.parametrize(
     "changes", [[], [line(-4 * MS)], [line(None)], [line(MS // 2)]], ids=["none", "faster", "untimed", "small"]
 )

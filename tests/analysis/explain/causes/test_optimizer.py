@@ -37,6 +37,14 @@ def test_the_same_kernels_and_none_at_all_are_no_cause(make_kernel, make_kernels
     assert suspected(optimizer, make_kernels_case([("(optimizer)", "optimizer", [], b, 5, 50)])) == []
 
 
+def test_kernels_outside_of_the_update_are_none_of_it(make_kernel, make_kernels_case, suspected):
+    """Averages of weights and clipping, by foreach operators on one side and by loops on the other, beside one optimizer."""
+    update = [make_kernel("aten::add_", "optimizer", 60, 1200.0)]
+    beside = [make_kernel("aten::_foreach_lerp_", "optimizer", 10, 208.0)], [make_kernel("aten::mul", "elementwise", 90, 800.0)]
+    made = make_kernels_case([("(optimizer)", "optimizer", update, update), ("(unattributed)", "other", *beside)])
+    assert suspected(optimizer, made) == []
+
+
 def test_other_kernels_for_another_type_are_no_other_implementation(make_kernel, make_kernels_case, suspected):
     a, b = (
         [make_kernel("aten::add_", "optimizer", ns, count, dtype=dtype)]

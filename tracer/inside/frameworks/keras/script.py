@@ -14,6 +14,7 @@ import functools
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
+from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks import keras as own
 from kernelscope.tracer.inside.frameworks.keras import layers, on_torch
 from kernelscope.tracer.inside.frameworks.script import Base, Seen, network
@@ -22,6 +23,7 @@ from kernelscope.tracer.inside.ranges import Recorder
 
 _CALL = "call"  # what ends a step where no batch does: a call of an outermost model
 _BATCHES = ("train", "test", "predict")
+_LOOPS = {"fit": "train", "evaluate": "test", "predict": "predict"}  # method -> its batches
 _FRAMEWORKS = {"torch": "pytorch"}  # backend -> its framework, where the names differ
 
 
@@ -42,6 +44,7 @@ class Adapter(Base):
         self.recorder: Any = None  # while ranges are recorded
         self.models = Seen()
         self._called: Dict[Any, Any] = {}  # model's id -> the range of its present batch
+        self._ended: Dict[str, int] = {}  # kind of batch -> when the last one had ended, while ranges are recorded
         self.side = _SIDES.get(self.backend, Side)(self)
 
     @property
@@ -109,8 +112,26 @@ class Adapter(Base):
             if recorder is not None:
                 recorder.close(number)
             self._batch_ended(kind, getattr(callbacks, "model", None))
+            if recorder is not None:
+                self._ended[kind] = now_ns()
 
         return ended
+
+    def _looping(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Put a range around what a step calls a whole loop for, or what of such a call is not in the steps of its batches."""
+
+        def looped(*arguments: Any, **keywords: Any) -> Any:
+            recorder: Any = self.recorder
+            if recorder is None:
+                return original(*arguments, **keywords)
+            self._ended.pop(_LOOPS[name], None)
+            number = recorder.push("phase", name, None, "other")
+            try:
+                return original(*arguments, **keywords)
+            finally:
+                recorder.close_parts(number, self._ended.get(_LOOPS[name]), "end of " + name, "other")
+
+        return looped
 
     def _on_batch(self, kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def called(model: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -155,14 +176,16 @@ class Adapter(Base):
     # --- layers and operators: the backend's -----------------------------------------------------------------------------
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
-        """Put ranges around batches, the loading of data, and what the backend's side knows of."""
+        """Put ranges around batches, the loading of data, loops that a step calls, and what the backend's side knows of."""
         self.recorder = recorder
+        for name in _LOOPS:
+            self.ranging.wrap(defining(self.keras.Model, name), name, functools.partial(self._looping, name))
         return self.side.attach(recorder, kernels)
 
     def detach(self) -> None:
         """Take the ranges away."""
         self.recorder = None
-        self._called = {}
+        self._called, self._ended = {}, {}
         super(Adapter, self).detach()
         self.side.detach()
 

@@ -287,7 +287,7 @@ class Layers(object):
                     self._patches.wrap(kind, "step", around)
         for owner in (optimizer.Optimizer, self.torch.nn.Module):
             self._patches.wrap(owner, "zero_grad", recorder.around("phase", "optimizer zero_grad", "optimizer"))
-        clipping = recorder.around("phase", "clip gradients", "optimizer")
+        clipping = recorder.around("phase", "clip gradients", "other")
         self._patches.wrap(self.torch.nn.utils, "clip_grad_norm_", clipping)
 
     def _apart(self, arguments: Any, keywords: Any) -> Optional[Tuple[Tuple[Any, ...], Any]]:

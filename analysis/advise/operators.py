@@ -1,0 +1,104 @@
+"""PyTorch's operators in the measured steps: what runs in which, what kernels they run, and the subject's rows that these are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.accounting.device_account import IDLE
+from kernelscope.analysis.advise import sequences
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.formats.kineto import autograd
+from kernelscope.analysis.trace import intervals
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+_DEEP = 16  # callers of an operator that are looked through for the one that a kernel names
+_KERNEL = ["kind", "name", "operator", "phase", "layer", "dtype", "problem", "grid"]
+_HOST = ["operator", "phase", "layer"]
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The operators with their parent (a position; -1 for none), the steps' kernels, and the operator of each (-1 unknown)."""
+
+    table: pd.DataFrame
+    kernels: pd.DataFrame
+    owner: Int
+
+    @property
+    def parent(self) -> Int:
+        """The position of the operator that called each; -1 for none."""
+        return self.table["parent"].to_numpy(np.int64)
+
+    def within(self, chosen: Bool) -> Bool:
+        """Return which operators are among the chosen, or are called by one of them."""
+        return autograd.owners(chosen, self.parent) >= 0
+
+    def around(self, chosen: Bool) -> Bool:
+        """Return which operators are among the chosen, or call one of them."""
+        marked = chosen.copy()
+        level = self.parent[chosen]
+        while len(level := np.unique(level[level >= 0])):
+            level = level[~marked[level]]
+            marked[level] = True
+            level = self.parent[level]
+        return marked
+
+
+def read(subject: Subject) -> Operators:
+    """Return the operators of a subject's measured steps."""
+    table = subject.inside_steps(subject.trace.operators).reset_index(drop=True)
+    table = table.assign(parent=intervals.parents(*intervals.spans(table)))
+    kernels = sequences.ordered(subject)
+    return Operators(table, kernels, _owners(table, kernels))
+
+
+def _owners(table: pd.DataFrame, kernels: pd.DataFrame) -> Int:
+    """Return the operator that runs each kernel: the innermost one, or of its callers the one that the kernel names."""
+    on_host = (kernels["device"] == "cpu").fillna(False).to_numpy(bool)
+    middle = (intervals.whole(kernels["start_ns"]) + intervals.whole(kernels["end_ns"])) // 2
+    at = np.where(on_host, middle, intervals.whole(kernels["launch_ns"]))
+    thread = np.where(on_host, intervals.whole(kernels["thread"]), intervals.whole(kernels["launch_thread"]))
+    innermost = intervals.innermost(*intervals.spans(table), thread, at)
+    names = np.array([*table["name"].astype("object"), None], dtype=object)
+    parent = np.append(table["parent"].to_numpy(np.int64), -1)
+    wanted = kernels["operator"].astype("object").to_numpy()
+    owner = innermost.copy()
+    for _ in range(_DEEP):
+        owner = np.where((owner < 0) | (names[owner] == wanted), owner, parent[owner])
+    return np.where((owner >= 0) & (names[owner] == wanted), owner, innermost)
+
+
+def taken(subject: Subject, operators: Operators, chosen: Bool) -> pd.Series:
+    """Return which share of each of the subject's rows is kernels that the chosen operators run, for rows with any."""
+    inside = np.append(chosen, False)[operators.owner]
+    return _shares(subject.kernels(), operators.kernels.assign(weight=operators.kernels["duration_ns"]), inside, _KERNEL)
+
+
+def beside(subject: Subject, operators: Operators, chosen: Bool) -> pd.Series:
+    """Return which share of each row in which nothing computes is the chosen operators' own time, outside of what they call."""
+    table = operators.table
+    lasted = (table["end_ns"] - table["start_ns"]).to_numpy(float)
+    called = operators.parent >= 0
+    own = lasted - np.bincount(operators.parent[called], weights=lasted[called], minlength=len(table))
+    rows = subject.rows[((subject.rows["part"] == IDLE) & subject.rows["operator"].notna()).to_numpy(bool)]
+    return _shares(rows, table.assign(operator=table["name"], weight=own), chosen, _HOST)
+
+
+def _shares(rows: pd.DataFrame, events: pd.DataFrame, chosen: Bool, keys: list[str]) -> pd.Series:
+    """Return the share of the chosen among the events of each row's keys, by weight; of rows that have any."""
+    weights = events["weight"].to_numpy(float)
+    sums = events[keys].astype("string").assign(all=weights, mine=np.where(chosen, weights, 0.0))
+    sums = sums.groupby(keys, dropna=False)[["all", "mine"]].sum().reset_index()
+    found = rows[keys].astype("string").merge(sums[sums["mine"] > 0], on=keys, how="left").set_axis(rows.index)
+    return (found["mine"] / found["all"]).dropna()
+
+
+def time_of(subject: Subject, shares: pd.Series) -> float:
+    """Return the time of these shares of rows, ns per step."""
+    return float((subject.rows.loc[shares.index, "time_ns"] * shares).sum())
