@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="a capture; several are put together if at most one has a timeline, or all share a clock",
+        help="a capture; several are put together if at most one has a timeline, or all are of one machine and time",
     )
     add("-o", "--output", metavar="DIR", help="folder to write; must be empty or new")
     add(

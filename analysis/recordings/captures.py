@@ -17,6 +17,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, detect, format_named
 from kernelscope.analysis.kernels import names, work
+from kernelscope.analysis.recordings import named_twice
 from kernelscope.analysis.trace import Trace, duplicates, hiding
 from kernelscope.analysis.trace.clocks import set_aside_impossible
 from kernelscope.analysis.trace.merge import merged
@@ -121,10 +122,7 @@ def reading_all(paths: Sequence[Path], form: str | None = None, keep_secrets: bo
         with reading(paths[0], form, keep_secrets) as trace:
             yield trace
         return
-    named: dict[Path, Path] = {}
-    for path in paths:
-        if (other := named.setdefault(path.resolve(), path)) is not path:
-            raise EvidenceError(f"{path}: is named twice" + (f", as {other}, too" if str(other) != str(path) else ""))
+    named_twice.refuse(paths)
     yield merged([read(path, form, keep_secrets) for path in paths], [str(path) for path in paths])
 
 

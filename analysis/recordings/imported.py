@@ -1,6 +1,7 @@
 """A folder that `import` wrote: the Trace of somebody else's capture, and the tables that were made of it.
 
-    import.json         what was read, from where, with which warnings; written last, so that a folder without it is incomplete
+    import.json         what was read, from where, with which warnings, and size and checksum of each file below; written last, so
+                        that a folder without it is incomplete
     trace/*.parquet     the Trace's tables, and trace/info.json
     breakdowns/*.json   every breakdown that the capture allows, ready to be shown
 
@@ -21,7 +22,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text, whole
-from kernelscope.analysis.recordings import kinds
+from kernelscope.analysis.recordings import kinds, written
 from kernelscope.analysis.trace import TABLES, plain, storage
 from kernelscope.analysis.trace.storage import load
 from kernelscope.tracer.inside import temporary
@@ -35,7 +36,9 @@ RESULTS_VERSION = 7  # raise it when breakdowns come out otherwise from the same
 
 
 class Imported:
-    """An imported capture; opening it reads import.json only. Raises EvidenceError when it is not one that can be read."""
+    """An imported capture; opening it reads import.json, and sizes of files. Raises EvidenceError when it is not one that can be
+    read, or when files of its Trace are not of the size that was noted; folders of earlier versions have no such notes.
+    """
 
     def __init__(self, path: Path):
         self.path = path
@@ -48,9 +51,20 @@ class Imported:
             raise EvidenceError(f"{file}: not the record of an import ({error}); import the capture again") from error
         if schema != SCHEMA:
             raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA}; import the capture again with this version")
+        self._files: written.Notes = self.record.get("files", {})
+        written.check_notes(path, self._files)
+        written.check_sizes(path, self._noted("trace"))
+
+    def _noted(self, part: str) -> written.Notes:
+        """Return what was noted of the files in a folder of this one, or of one file."""
+        return {name: note for name, note in self._files.items() if name == part or name.startswith(f"{part}/")}
 
     def trace(self) -> Trace:
-        """Return the Trace, its device work assigned to steps as this version does."""
+        """Return the Trace, its device work assigned to steps as this version does.
+
+        Raises EvidenceError where its files are not as they were written.
+        """
+        written.check_content(self.path, self._noted("trace"))
         trace = load(self.path / "trace")
         device_steps.relate(trace)
         return trace
@@ -60,15 +74,18 @@ class Imported:
 
         Raises EvidenceError when the capture does not hold what it takes.
         """
-        file = self.path / "breakdowns" / f"{by}.json"
-        try:
-            stored = json_text.parsed(file.read_text(encoding="utf8"))
-            if stored["version"] == RESULTS_VERSION and stored["digest"] == _digest(stored["breakdown"]):
-                return _given(stored["breakdown"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass  # not made then: make it now
+        stored = self._stored(f"breakdowns/{by}.json")
+        return _given(stored) if stored is not None else breakdown(self.trace(), by).as_dict()
 
-        return breakdown(self.trace(), by).as_dict()
+    def _stored(self, name: str) -> dict[str, Any] | None:
+        """Return the envelope in a file; None where it was not made, or is not as it was written, or of another version."""
+        try:
+            written.check_content(self.path, self._noted(name))
+            stored = json_text.parsed((self.path / name).read_text(encoding="utf8"))
+            good = stored["version"] == RESULTS_VERSION and stored["digest"] == _digest(stored["breakdown"])
+            return dict(stored["breakdown"]) if good else None
+        except (EvidenceError, OSError, ValueError, KeyError, TypeError):
+            return None
 
     def breakdowns(self) -> list[dict[str, Any]]:
         """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}."""
@@ -125,6 +142,7 @@ def write(
             **known,
             "samples": summed_samples(trace), "devices": devices.result(),
             "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
+            "files": written.noted(growing, [file for file in growing.rglob("*") if file.is_file()]),
         }  # fmt: skip
         (growing / kinds.IMPORT).write_text(json.dumps(record, indent=1), encoding="utf8")
         whole.name_folder(growing, folder, replacing)

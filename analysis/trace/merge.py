@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import TABLES, Trace, conform
+from kernelscope.analysis.trace import TABLES, Trace, conform, together
 from kernelscope.analysis.trace.categories import joined
 from kernelscope.analysis.trace.counted import onto_timeline
 
@@ -18,15 +17,10 @@ _LISTS = ("devices", "notes", "warnings")
 def merged(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
     """Return one Trace with the rows of all; names: the captures, for messages.
 
-    Timelines are put together only if all are on the wall clock. Threads of different captures stay apart. Raises EvidenceError
-    for timelines on different clocks.
+    Threads of different captures stay apart. Raises EvidenceError for captures that do not belong together (see `together`).
     """
-    timed = [(trace, name) for trace, name in zip(traces, names, strict=True) if trace.has_timeline()]
-    if len(timed) > 1 and any(trace.info.get("clock") != "wall" for trace, _ in timed):
-        raise EvidenceError(
-            f"{timed[1][1]}: its clock has nothing in common with that of {timed[0][1]}; import each into its own folder"
-        )
-    traces = onto_timeline(traces, [trace for trace, _ in timed])
+    warnings = together.check(list(zip(traces, names, strict=True)))
+    traces = onto_timeline(traces, [trace for trace in traces if trace.has_timeline()])
     _separate_threads(traces)
     ranges = np.cumsum([0, *(len(trace.ranges) for trace in traces)])
     for trace, offset in zip(traces, ranges, strict=False):
@@ -37,7 +31,7 @@ def merged(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
         if len(trace.kernels):
             trace.metrics["kernel"] = trace.metrics["kernel"] + int(offset)
     tables = {name: conform(name, _joined([getattr(trace, name) for trace in traces])) for name in TABLES}
-    return Trace(**tables, info=_info(traces), diagnostics=_diagnostics(traces))
+    return Trace(**tables, info=_info(traces, warnings), diagnostics=_diagnostics(traces))
 
 
 def _separate_threads(traces: Sequence[Trace]) -> None:
@@ -69,15 +63,15 @@ def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _info(traces: Sequence[Trace]) -> dict[str, object]:
-    """Return what is known of all: the first timeline's facts, lists put together."""
+def _info(traces: Sequence[Trace], warnings: Sequence[str]) -> dict[str, object]:
+    """Return what is known of all: the first timeline's facts, lists put together, and more warnings."""
     first = next((trace for trace in traces if trace.has_timeline()), traces[0])
     info = dict(first.info)
     for trace in traces:
         for key, value in trace.info.items():
             info.setdefault(key, value)
     for key in _LISTS:
-        values = [value for trace in traces for value in trace.info.get(key, [])]
+        values = [value for trace in traces for value in trace.info.get(key, [])] + list(warnings if key == "warnings" else ())
         info[key] = [value for number, value in enumerate(values) if value not in values[:number]]
     info["unavailable"] = {
         key: reason for trace in traces for key, reason in trace.info.get("unavailable", {}).items()

@@ -1,14 +1,21 @@
 """`import`, and `breakdown` and `report` of what it wrote, as a user would call them, on captures made here."""
 
 import csv
+import gzip
 import hashlib
 import io
 import json
+import shutil
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import kernelscope as ks
 from tests.commands import called
+from tests.places import ROOT, corpus
+
+CAPTURE = ROOT / "tests" / "data" / "gpu" / "h200" / "mlp.pt.trace.json.gz"
 
 SUMMARY = """==1234== NVPROF is profiling process 1234, command: ./train
 "Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
@@ -263,9 +270,110 @@ def test_a_trace_of_events_that_is_not_recognised_is_told_what_to_do(content, sa
     assert said in _run("breakdown", path, status=3).stderr
 
 
+def _half(table):
+    return table.slice(0, table.num_rows // 2)
+
+
+def _doubled(table):
+    return pa.concat_tables([table, table])
+
+
+def _empty(table):
+    return table.slice(0, 0)
+
+
+def _without_names(table):
+    return table.drop_columns(["name"])
+
+
+def _refused(folder):
+    """Return the line by which every command that looks at the Trace refuses a folder."""
+    commands = (["breakdown", folder, "--by", "kernel"], ["export", folder, "-o", folder.parent / "x.json"], ["report", folder])
+    (line,) = {_run(*command, status=3).stderr for command in commands}
+    assert line.count("\n") == 1
+    return line
+
+
+@pytest.fixture
+def imported(tmp_path):
+    folder = tmp_path / "imported"
+    _run("import", CAPTURE, "-o", folder)
+    return folder
+
+
+@pytest.mark.parametrize("change", [_half, _doubled, _empty, _without_names])
+def test_a_table_that_was_changed_since_is_refused(change, imported):
+    file = imported / "trace" / "kernels.parquet"
+    table = parquet.read_table(file)
+    parquet.write_table(change(table).replace_schema_metadata(table.schema.metadata), file)
+    assert f"{file}: was changed since it was imported; import the capture again" in _refused(imported)
+
+
+@pytest.mark.parametrize("what", ["trace/kernels.parquet", "trace", "trace/info.json"])
+def test_parts_of_another_import_are_refused(what, imported, trace, tmp_path):
+    _run("import", trace, "-o", tmp_path / "other")
+    if what == "trace":
+        shutil.rmtree(imported / what)
+    (shutil.copytree if what == "trace" else shutil.copy)(tmp_path / "other" / what, imported / what)
+    assert "was changed since it was imported; import the capture again" in _refused(imported)
+
+
+def test_a_table_that_is_gone_is_told(imported):
+    (imported / "trace" / "copies.parquet").unlink()
+    assert "copies.parquet: is gone since it was imported; import the capture again" in _refused(imported)
+
+
+def test_a_change_that_keeps_the_size_is_refused_where_the_table_is_read(imported):
+    file = imported / "trace" / "kernels.parquet"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    said = _run("export", imported, "-o", imported.parent / "x.json", status=3).stderr
+    assert f"{file}: was changed since it was imported" in said
+
+
+def test_breakdowns_of_another_import_are_made_again(imported, trace, tmp_path):
+    before = _run("breakdown", imported, "--by", "kernel").stdout
+    _run("import", trace, "-o", tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "breakdowns" / "kernel.json", imported / "breakdowns" / "kernel.json")
+    assert _run("breakdown", imported, "--by", "kernel").stdout == before
+
+
+def test_imports_without_notes_of_their_files_open_as_before(imported):
+    before = _run("breakdown", imported, "--by", "kernel").stdout
+    file = imported / "import.json"
+    record = json.loads(file.read_text())
+    del record["files"]
+    file.write_text(json.dumps(record))
+    shutil.rmtree(imported / "breakdowns")
+    assert _run("breakdown", imported, "--by", "kernel").stdout == before
+
+
+@pytest.mark.parametrize(
+    "notes", [None, 7, ["x"], {"trace/x": 1}, {"trace/x": [1, "2"]}, {"/dev/zero": [0, 0]}, {"../x": [0, 0]}]
+)
+def test_notes_that_are_none_are_refused(notes, imported):
+    file = imported / "import.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "files": notes}))
+    assert "what was noted of its files is damaged; import the capture again" in _refused(imported)
+
+
+def test_copies_and_captures_of_two_machines_are_refused(tmp_path):
+    plain = tmp_path / "unpacked.json"
+    plain.write_bytes(gzip.decompress(CAPTURE.read_bytes()))
+    same = _run("import", CAPTURE, plain, "-o", tmp_path / "out", status=3).stderr
+    assert same == f"kernelscope: error: {plain}: holds the same as {CAPTURE}, unpacked byte for byte; name one of them\n"
+    apart = _run(
+        "import", CAPTURE, corpus("kineto/AMD-AGI__TraceLens__b200_eager_trace.json.gz"), "-o", tmp_path / "out", status=3
+    )
+    assert "of another machine (cuda:0 is NVIDIA B200, and NVIDIA H200 in" in apart.stderr
+    assert apart.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_files_with_unrelated_clocks_are_not_put_together(trace, tmp_path):
     other = tmp_path / "other.json"
-    other.write_text(json.dumps(TRACE))
+    other.write_text(json.dumps({**TRACE, "traceEvents": [{**event, "ts": event["ts"] + 5} for event in EVENTS]}))
     error = _run("import", trace, other, "-o", tmp_path / "out", status=3).stderr
     assert "clock" in error
 

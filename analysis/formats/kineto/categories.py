@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from kernelscope.analysis.formats.kineto.groups import EventGroup
+from kernelscope.analysis.formats.kineto.groups import PAIR, EventGroup
 
 # Names of categories; capitalised before PyTorch 1.10
 _OPERATORS = frozenset({"cpu_op", "Operator", "collective_comm"})
@@ -57,6 +57,7 @@ GROUPS = {
 }  # fmt: skip
 _KNOWN = frozenset().union(*(group.categories or () for group in GROUPS.values()))
 GROUPS["others"] = EventGroup(None, without=_KNOWN | _NO_WORK)  # what no other group knows
+GROUPS["no work"] = EventGroup(_NO_WORK, PAIR)  # which may be what an end without a category closes
 
 _HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
 _HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')

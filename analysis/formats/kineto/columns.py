@@ -18,7 +18,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.chrome_json import SIZE, Buffer, EventList
 from kernelscope.analysis.files.combinations import combinations
 from kernelscope.analysis.formats.kineto.events import FIELDS, Decoding, Piece, Texts
-from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, EventGroup
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, PAIR, EventGroup
 
 Array = npt.NDArray[Any]
 
@@ -43,9 +43,9 @@ class EventColumns:
     """What was read of a file.
 
     tables: columns by group, none where a group has no events: start_ns and duration_ns (as the file counts), texts as their
-    numbers (-1 for none), integers. texts: by column, the texts by number. counts: events by phase and category, all of them.
-    untimed: events of a group without a usable time, left out. header: JSON text of the file's other keys. repaired: pieces of
-    text that were no JSON and were mended.
+    numbers (-1 for none), integers; place, the order in the file, where begins and ends are among them. texts: by column,
+    the texts by number. counts: events by phase and category, all of them. untimed: events of a group without a usable time,
+    left out. header: JSON text of the file's other keys. repaired: pieces of text that were no JSON and were mended.
     """
 
     tables: dict[str, dict[str, Column]]
@@ -100,6 +100,7 @@ class _Gathering:
     def __init__(self, groups: Mapping[str, EventGroup]) -> None:
         self._groups = groups
         self._decoding = Decoding(groups)
+        self._seen = 0  # events of the pieces before, or more where one was read again
         self.texts = {name: Texts() for name in _NUMBERED}
 
     def decode(self, text: Buffer) -> _PieceColumns:
@@ -109,6 +110,8 @@ class _Gathering:
 
     def _part(self, piece: Piece) -> _PieceColumns:
         phase, category = (piece.texts(TEXTS[name], self.texts[name]) for name in ("phase", "category"))
+        place = self._seen + np.arange(len(phase))
+        self._seen += len(phase)
         pairs = combinations((phase, None), (category, None))
         phases, categories = ([*self.texts[name].all, ""] for name in ("phase", "category"))  # the last: none
         texts = [(phases[one or 0], categories[other or 0]) for one, other in pairs.distinct]
@@ -118,6 +121,8 @@ class _Gathering:
             if taken.any():
                 rows = taken[pairs.codes]
                 columns: dict[str, Column] = {"phase": phase[rows], "category": category[rows]}
+                if any(taken[number] and one in PAIR for number, (one, _) in enumerate(texts)):
+                    columns["place"] = place[rows]
                 result.tables[name], result.untimed[name] = self._table(piece.of(rows), group, columns)
         return result
 
@@ -160,6 +165,9 @@ class _Gathering:
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Column]:
     """Return a group's columns from those of its pieces."""
     columns: dict[str, Column] = {}
+    if any("place" in part for part in parts):
+        for part in parts:
+            part.setdefault("place", np.zeros(len(part["start_ns"]), dtype=np.int64))  # nobody asks complete events for it
     for name in list(parts[0]) if parts else []:
         column = [part.pop(name) for part in parts]
         if isinstance(column[0], Integers):

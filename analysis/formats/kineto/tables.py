@@ -2,7 +2,7 @@
 
 `scan` reads chosen groups of events into one table each, piece by piece. Times are exact: microseconds are taken apart into
 integer nanoseconds, from the number's text where a double could not hold them. Complete events may also be written as pairs of
-begin and end (phases B and E).
+begin and end (phases B and E), of which the end may lack the category.
 
 Columns of every table: start_ns and duration_ns (int64; on the wall clock since the epoch if the file has a base time or absolute
 times), name, category (categorical text) and track (row of `Scan.tracks`). Columns of `kineto_groups.ARGUMENTS` are added as a
@@ -82,10 +82,12 @@ def tables_of(columns: EventColumns, groups: Mapping[str, EventGroup]) -> Scan:
         if late.any():
             untimed[name] += int(late.sum())
             frame = frame[~late].reset_index(drop=True)
-        if group.phases & PAIR:
-            frame, unpaired = paired(frame, group.open_ended)
-            result.unpaired += unpaired
         result.tables[name] = frame
+    _give_ends(result.tables, groups)
+    for name, group in groups.items():
+        if group.phases & PAIR:
+            result.tables[name], unpaired = paired(result.tables[name], group.open_ended)
+            result.unpaired += unpaired
     result.tracks = tracks.table()
     return result
 
@@ -100,6 +102,8 @@ def _frame(
     for key in ("name", "category", "phase", *(("flow",) if group.phases & FLOW else ())):
         table[key] = _categorical(columns.get(key), texts[key])
     table["track"] = tracks.numbers(columns.get("process"), columns.get("thread"))
+    if "place" in columns:
+        table["place"] = columns["place"]
     for key in group.arguments:
         column = columns.get(key)
         table[key] = _nullable(column) if ARGUMENTS[key].kind == INTEGER else _categorical(column, texts[key])
@@ -148,26 +152,50 @@ class _Tracks:
         return pd.DataFrame(pairs, columns=["process", "thread"], dtype="object")
 
 
+def _give_ends(tables: dict[str, pd.DataFrame], groups: Mapping[str, EventGroup]) -> None:
+    """Move ends without a category, which the format allows, to the group of what they close: of all that is open on their
+    track, whatever its category, the last that began.
+    """
+    home = next((name for name, group in groups.items() if group.takes("E", "")), None)
+    if home is None or "E" not in tables[home]["phase"].cat.categories:
+        return
+    parts = [frame[frame["phase"].isin(["B", "E"]).to_numpy(bool)] for frame in tables.values() if "place" in frame]
+    owner = np.repeat(np.array([name for name, frame in tables.items() if "place" in frame]), list(map(len, parts)))
+    row = np.concatenate([part.index.to_numpy() for part in parts])
+    both = pd.concat([part[["start_ns", "track", "place"]] for part in parts])
+    begins = np.concatenate([(part["phase"] == "B").to_numpy(bool) for part in parts])
+    first, second = _partners(both, begins)
+    given = (owner[second] == home) & (owner[first] != home)
+    left = np.ones(len(tables[home]), dtype=np.bool_)
+    for name in np.unique(owner[first[given]]).tolist():
+        moved = row[second[given & (owner[first] == name)]]
+        left[moved] = False
+        tables[name] = _with_ends(tables[name], tables[home].loc[moved])
+    tables[home] = tables[home][left].reset_index(drop=True)
+
+
+def _with_ends(frame: pd.DataFrame, ends: pd.DataFrame) -> pd.DataFrame:
+    """Return a group's table with ends of another one below it; they say nothing but when, where and that they are ends."""
+    frame = frame.assign(phase=frame["phase"].cat.set_categories(frame["phase"].cat.categories.union(["E"])))
+    ends = ends[["start_ns", "duration_ns", "track", "place", "phase"]].reindex(columns=frame.columns)
+    return pd.concat([frame, ends.astype(frame.dtypes)], ignore_index=True)
+
+
 def paired(frame: pd.DataFrame, open_ended: bool = True) -> tuple[pd.DataFrame, int]:
     """Return a table with begins and ends (phases B, E) made complete events, and how many have no partner.
 
-    On a track they nest like a stack. A begin without an end lasts until the table's end, or is left out where open_ended is
-    false; an end without a begin is left out.
+    On a track they nest like a stack; at one time they are in the order of `place`, which is left out, or of the rows where there
+    is none. A begin without an end lasts until the table's end, or is left out where open_ended is false; an end without a begin
+    is left out.
     """
     kinds = frame["phase"].cat.categories
-    if not len(kinds.intersection(["B", "E"])):
-        return frame, 0
+    if frame.empty or not len(kinds.intersection(["B", "E"])):
+        return frame.drop(columns="place", errors="ignore"), 0
     phase = frame["phase"].astype("object").to_numpy()
     begins, either = phase == "B", (phase == "B") | (phase == "E")
-    start, track = frame["start_ns"].to_numpy(), frame["track"].to_numpy()
-    order = np.flatnonzero(either)
-    order = order[np.lexsort((start[order], track[order]))]
-    opened = np.cumsum(np.where(begins[order], 1, -1))
-    level = np.where(begins[order], opened, opened + 1)  # of a pair: how many were open after its begin
-    by_level = np.lexsort((np.arange(len(order)), level, track[order]))
-    order, level = order[by_level], level[by_level]
-    same = (track[order][1:] == track[order][:-1]) & (level[1:] == level[:-1]) & begins[order][:-1] & ~begins[order][1:]
-    first, second = order[:-1][same], order[1:][same]
+    start = frame["start_ns"].to_numpy()
+    rows = np.flatnonzero(either)
+    first, second = (rows[places] for places in _partners(frame.iloc[rows], begins[rows]))
     last = int((start + frame["duration_ns"].to_numpy()).max())
     end = np.where(begins, last, start + frame["duration_ns"].to_numpy())
     end[first] = start[second]
@@ -175,7 +203,21 @@ def paired(frame: pd.DataFrame, open_ended: bool = True) -> tuple[pd.DataFrame, 
     if not open_ended:
         kept &= ~begins
         kept[first] = True
-    return frame.assign(duration_ns=end - start)[kept].reset_index(drop=True), int(either.sum()) - 2 * len(first)
+    made = frame.assign(duration_ns=end - start).drop(columns="place", errors="ignore")
+    return made[kept].reset_index(drop=True), int(either.sum()) - 2 * len(first)
+
+
+def _partners(frame: pd.DataFrame, begins: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the places of begins that have an end, and of their ends, among rows that are all begins or ends."""
+    start, track = frame["start_ns"].to_numpy(), frame["track"].to_numpy()
+    place = frame["place"].to_numpy() if "place" in frame else np.arange(len(frame))
+    order = np.lexsort((place, start, track))
+    opened = np.cumsum(np.where(begins[order], 1, -1))
+    level = np.where(begins[order], opened, opened + 1)  # of a pair: how many were open after its begin
+    by_level = np.lexsort((np.arange(len(order)), level, track[order]))
+    order, level = order[by_level], level[by_level]
+    same = (track[order][1:] == track[order][:-1]) & (level[1:] == level[:-1]) & begins[order][:-1] & ~begins[order][1:]
+    return order[:-1][same], order[1:][same]
 
 
 def whole_numbers(texts: pd.Series) -> pd.Series:

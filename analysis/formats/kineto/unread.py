@@ -91,7 +91,7 @@ def _listed(events: pd.DataFrame) -> str:
 
 def take(scan: Scan) -> Left:
     """Take what names tracks and what no group knows out of a scan; return what is left over."""
-    labels, others = scan.tables.pop("labels"), scan.tables.pop("others")
+    labels, others, _ = (scan.tables.pop(name) for name in ("labels", "others", "no work"))
     plain = scan.tables["plain"]
     known = np.logical_or(*plain_processes(scan.tracks))
     rows = pd.concat([others[["category", "track"]], plain.loc[~known[plain["track"].to_numpy()], ["category", "track"]]])
@@ -166,7 +166,8 @@ def damaged(scan: Scan) -> int:
 
 def counts(scan: Scan) -> dict[str, int]:
     """Return how many events of which categories are in no table."""
-    used = {(phase, category) for group in GROUPS.values() for category in group.categories or () for phase in group.phases}
+    taken = [group for name, group in GROUPS.items() if name != "no work"]
+    used = {(phase, category) for group in taken for category in group.categories or () for phase in group.phases}
     left: dict[str, int] = {}
     for (phase, category), count in scan.counts.items():
         if (phase, category) not in used and phase not in _BOILERPLATE and category not in _LINKS:

@@ -82,12 +82,17 @@ def damage(file: Path, chance: random.Random) -> str:
 
 
 def seeds(folder: Path) -> list[Path]:
-    """Return whole folders to change: runs of tests/data, and one imported capture."""
-    imported = folder / "imported"
+    """Return whole folders to change: runs of tests/data, one imported capture, and it without notes of its files, as earlier
+    versions wrote it, so that what is behind those is reached.
+    """
+    imported, older = folder / "imported", folder / "older"
     capture = DATA / "gpu" / "h200" / "mlp-graph.pt.trace.json.gz"
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         kernelscope(["import", str(capture), "-o", str(imported)])
-    return [imported, *(DATA / name for name in RUNS)]
+    shutil.copytree(imported, older)
+    record = json.loads((older / "import.json").read_text())
+    (older / "import.json").write_text(json.dumps({key: value for key, value in record.items() if key != "files"}))
+    return [imported, older, *(DATA / name for name in RUNS)]
 
 
 @contextlib.contextmanager
@@ -133,7 +138,7 @@ def case(number: int, seed: int, whole: list[Path], work: Path) -> list[str]:
             where = f"{Path(place.filename).name}:{place.lineno}"
             wrong.append(f"case {number} {source.name} [{'; '.join(done)}] {words[0]} {words[2:4]}: {type(error).__name__}: "
                          f"{str(error)[:90]!r} at {where}")  # fmt: skip
-    left = [path.name for path in work.iterdir() if path.name not in ("case", "out", "imported")]
+    left = [path.name for path in work.iterdir() if path.name not in ("case", "out", "imported", "older")]
     return wrong + [f"case {number}: left {left}"] * bool(left)
 
 

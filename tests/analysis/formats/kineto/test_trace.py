@@ -18,6 +18,7 @@ from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
 OWN = ROOT / "tests/data/pytorch"
+H200 = ROOT / "tests/data/gpu/h200"
 
 # in the corpus's folder of Kineto, but other formats
 OTHERS = {
@@ -298,6 +299,53 @@ def test_begins_and_ends_are_paired_per_thread(tmp_path):
     found = {row.name: (row.thread, row.start_ns, row.end_ns) for row in trace.operators.astype("object").itertuples(index=False)}
     assert found == {"outer": (1, 0, 5000), "inner": (1, 1000, 3000), "other": (2, 2000, 9000), "open": (1, 7000, 9000)}
     assert trace.diagnostics == {"begins and ends without the other": 2}
+
+
+def test_ends_without_a_name_or_category_close_what_began_last_on_their_track(tmp_path):
+    rows = [
+        ("B", "operator", "cpu_op", 1, 0), ("B", "call", "cuda_runtime", 1, 1), ("B", "first", "kernel", 7, 2),
+        ("E", "", "", 1, 3), ("B", "profiler", "overhead", 1, 3), ("E", "", "", 1, 4), ("E", "", "", 7, 5),
+        ("B", "second", "kernel", 7, 5), ("B", "none", "kernel", 7, 6), ("E", "", "", 7, 6), ("E", "", "", 7, 8),
+        ("E", "", "", 1, 9), ("B", "never ended", "kernel", 7, 9), ("E", "", "", 8, 9),
+    ]  # fmt: skip
+    keys = ("ph", "name", "cat", "tid", "ts")
+    events = [{**{key: value for key, value in zip(keys, row, strict=True) if value != ""}, "pid": 1} for row in rows]
+    trace = read_text(tmp_path, events)
+    found = {
+        row.name: (row.start_ns, row.end_ns)
+        for table in (trace.kernels, trace.operators, trace.calls)
+        for row in table.astype("object").itertuples(index=False)
+    }
+    assert found == {
+        "operator": (0, 9000), "call": (1000, 3000), "first": (2000, 5000), "second": (5000, 8000), "none": (6000, 6000),
+    }  # fmt: skip
+    assert trace.diagnostics == {"begins and ends without the other": 2}
+
+
+def test_a_capture_is_the_same_where_its_events_are_begins_and_ends(tmp_path):
+    """A real capture; ends say only when and where they are."""
+    content = json.loads(gzip.decompress((H200 / "mlp.pt.trace.json.gz").read_bytes()))
+    first, placed = min(event["ts"] for event in content["traceEvents"] if event["ph"] == "X"), []
+    for event in content["traceEvents"]:
+        if "ts" in event:
+            event["ts"] = round(event["ts"] - first, 3)  # of which, and of ends, a double holds the nanoseconds
+        if event["ph"] != "X":
+            placed.append((0, 0, event))
+            continue
+        start, duration, end = event["ts"], event["dur"], round(event["ts"] + event["dur"], 3)
+        begin = {key: value for key, value in event.items() if key != "dur"} | {"ph": "B"}
+        placed.append((start, -duration, begin))
+        placed.append((end, -1e9 if duration else 1, {"ph": "E", "pid": event["pid"], "tid": event["tid"], "ts": end}))
+    events = [event for *_, event in sorted(placed, key=lambda one: one[:2])]
+    one, other = (read_text(tmp_path, {**content, "traceEvents": found}) for found in (content["traceEvents"], events))
+    for name in ("calls", "operators"):
+        tables = (getattr(trace, name)[["start_ns", "end_ns", "name"]].astype({"name": "str"}) for trace in (one, other))
+        rows = [sorted(table.itertuples(index=False, name=None)) for table in tables]
+        assert rows[0] == rows[1] != [], name
+    starts = [sorted(zip(trace.kernels["start_ns"], trace.kernels["name"], strict=True)) for trace in (one, other)]
+    assert starts[0] == starts[1]
+    assert other.kernels["duration_ns"].sum() == one.kernels["duration_ns"].sum()  # some begin before the one before has ended
+    assert other.diagnostics == one.diagnostics
 
 
 def test_work_of_a_device_that_never_ends_or_is_of_no_known_phase_is_left_out_and_counted(tmp_path):

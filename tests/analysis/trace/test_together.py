@@ -1,0 +1,132 @@
+"""Which captures become one Trace: real ones of one job do, copies, other machines and other times are refused in one line."""
+
+import copy
+import gzip
+import json
+import os
+import shutil
+
+import pytest
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import captures
+from tests.places import ROOT, corpus
+
+H200 = ROOT / "tests" / "data" / "gpu" / "h200"
+CAPTURE = H200 / "mlp.pt.trace.json.gz"
+B200 = "kineto/AMD-AGI__TraceLens__b200_eager_trace.json.gz"
+H100 = "kineto/AMD-AGI__TraceLens__h100_timesformer.json.gz"
+RANKS = "ranks/megatron_tp8/megatron_kineto_{}.json.gz"
+SECOND, DAY = 1_000_000, 86_400_000_000  # microseconds
+
+
+def _read(*paths):
+    with captures.reading_all(paths) as trace:
+        return trace
+
+
+def _refused(*paths):
+    with pytest.raises(EvidenceError) as error:
+        _read(*paths)
+    (line,) = str(error.value).splitlines()
+    assert line.startswith(f"{paths[1]}: ")
+    return line.removeprefix(f"{paths[1]}: ")
+
+
+@pytest.fixture(scope="module")
+def content():
+    return json.loads(gzip.decompress(CAPTURE.read_bytes()))
+
+
+def _changed(content, path, later=0, **header):
+    """Write a capture with other keys, and times that are later by so many microseconds."""
+    result = {**copy.deepcopy(content), **header}
+    for event in result["traceEvents"]:
+        if "ts" in event:
+            event["ts"] += later
+    path.write_text(json.dumps(result))
+    return path
+
+
+@pytest.mark.parametrize("how", ["copy", "link", "unpacked"])
+def test_the_same_under_another_name(how, tmp_path):
+    one, other = tmp_path / "one.json.gz", tmp_path / "other.json"
+    shutil.copy(CAPTURE, one)
+    if how == "unpacked":
+        other.write_bytes(gzip.decompress(CAPTURE.read_bytes()))
+    else:
+        (shutil.copy if how == "copy" else os.link)(one, other)
+    assert _refused(one, other) == f"holds the same as {one}, unpacked byte for byte; name one of them"
+
+
+def test_the_same_without_a_timeline(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        shutil.copy(corpus("nvprof/nanzifan__nvprof-result__cfd_print-gpu-summary.csv"), tmp_path / name)
+    assert "holds the same as" in _refused(tmp_path / "a.txt", tmp_path / "b.txt")
+
+
+@pytest.mark.parametrize("what", ["kernels", "operators"])
+def test_the_same_work_written_anew(what, content, tmp_path):
+    """A part of the events: some of the kernels, or the host's side without any."""
+    one, category = _changed(content, tmp_path / "one.json"), {"kernels": "kernel", "operators": "cpu_op"}[what]
+    kept = [event for event in content["traceEvents"] if event.get("cat") == category]
+    part = _changed(dict(content, traceEvents=kept[: len(kept) // 3]), tmp_path / "part.json")
+    assert _refused(one, part).endswith(f"of its {what} are in {one} too, at the same times; name one of them")
+
+
+def test_two_machines():
+    one, other = corpus(B200), corpus(H100)
+    said = _refused(one, other)
+    assert said == (
+        f"of another machine (cuda:0 is NVIDIA H100 80GB HBM3, and NVIDIA B200 in {one}); import each into its own folder; "
+        "`kernelscope explain A B` compares two, `kernelscope ranks` takes ranks of a job"
+    )
+
+
+def test_one_machine_at_other_times(content, tmp_path):
+    later = _changed(content, tmp_path / "later.json", 173 * DAY)
+    assert _refused(CAPTURE, later).startswith(f"begins 172 days after {CAPTURE} ends; import each into its own folder; ")
+
+
+def test_another_process_right_after(content, tmp_path):
+    later = tmp_path / "later.json"
+    text = _changed(content, later, SECOND).read_text()
+    own = next(event["pid"] for event in content["traceEvents"] if event.get("cat") == "cuda_runtime")
+    later.write_text(text.replace(f'"pid": {own},', '"pid": 4711,'))
+    assert " and is of another process; import each" in _refused(CAPTURE, later)
+
+
+def test_windows_of_one_process_go_together_and_the_time_between_is_told(content, tmp_path):
+    later = _changed(content, tmp_path / "later.json", 5 * SECOND)
+    one, both = captures.read(CAPTURE), _read(CAPTURE, later)
+    assert len(both.kernels) == 2 * len(one.kernels)
+    assert both.info["warnings"][-1] == f"{later}: begins 4.89 s after {CAPTURE} ends; nothing is known of the time between"
+
+
+def test_ranks_of_one_host_go_together():
+    paths = [corpus(RANKS.format(rank)) for rank in range(3)]
+    alone, together = [captures.read(path) for path in paths], _read(*paths)
+    assert together.kernels.groupby("device", observed=True).size().to_dict() == {
+        f"cuda:{rank}": len(trace.kernels) for rank, trace in enumerate(alone)
+    }
+    assert together.kernels["duration_ns"].sum() == sum(trace.kernels["duration_ns"].sum() for trace in alone)
+    assert not any("time between" in line for line in together.info["warnings"])
+
+
+def test_ranks_that_call_their_devices_by_one_name(content, tmp_path):
+    ranks = [
+        _changed(content, tmp_path / f"{rank}.json", 10 * rank, distributedInfo={"rank": rank, "world_size": 2})
+        for rank in (0, 1)
+    ]
+    said = _refused(*ranks)
+    assert said == f"rank 1 calls its device cuda:0, as rank 0 in {ranks[0]} does; `kernelscope ranks` keeps ranks apart"
+
+
+@pytest.mark.parametrize(("model", "fits"), [("H200", True), ("NVIDIA H2...", True), ("Tesla V100-SXM2-16GB", False)])
+def test_samples_are_of_the_same_devices(model, fits, tmp_path):
+    samples = tmp_path / "smi.csv"
+    samples.write_text(f"timestamp, index, name, power.draw [W]\n2026/11/26 12:00:00.000, 0, {model}, 60.00 W\n")
+    if fits:
+        assert len(_read(CAPTURE, samples).samples) == 1
+    else:
+        assert "of another machine (cuda:0 is Tesla V100-SXM2-16GB, and NVIDIA H200 in" in _refused(CAPTURE, samples)
