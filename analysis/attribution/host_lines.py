@@ -134,7 +134,7 @@ def numbered(trace: Trace) -> tuple[pd.DataFrame, Int, tuple[Int, Int]]:
 
 
 def computes_behind(trace: Trace) -> bool:
-    """Return whether a framework computes on the host's processors while the host is elsewhere, so that no line tells who asked."""
+    """Return whether a framework computes on processors while the host is elsewhere, so that no line tells who asked."""
     return str(trace.info.get("framework")) in _BEHIND
 
 

@@ -79,8 +79,8 @@ def _tables(path: Path) -> frozenset[str]:
         database.set_progress_handler(lambda: 1, _MOST_STEPS)  # a schema that takes longer is no capture's
         database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
         try:
-            wanted = "type = 'table' AND rootpage > 0 LIMIT 10000"
-            rows = database.execute(f"SELECT CAST(name AS TEXT) FROM sqlite_master WHERE {wanted}").fetchall()
+            names = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000"
+            rows = database.execute(names).fetchall()
         finally:
             database.close()
     except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it does not understand

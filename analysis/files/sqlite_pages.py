@@ -120,8 +120,8 @@ class Database:
         self._catalogue: sqlite3.Connection | None = None
         try:
             self._read_header()
-            wanted = "type = 'table' AND rootpage > 0"
-            self._roots = dict(self._schema(f"SELECT CAST(name AS TEXT), rootpage FROM sqlite_master WHERE {wanted}"))
+            names = "SELECT CAST(name AS TEXT), rootpage FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+            self._roots = dict(self._schema(names))
         except BaseException:
             self._close()
             raise

@@ -63,8 +63,8 @@ def damaged(path: Path, error: sqlite3.Error) -> EvidenceError:
 
 def tables(database: sqlite3.Connection) -> list[str]:
     """Return the names of the tables that are stored in the database itself."""
-    wanted = "type = 'table' AND rootpage > 0 ORDER BY name LIMIT 10000"
-    rows = database.execute(f"SELECT CAST(name AS TEXT) FROM sqlite_master WHERE {wanted}")
+    names = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY name LIMIT 10000"
+    rows = database.execute(names)
     return [str(row[0], "utf8", "replace") for row in rows if isinstance(row[0], bytes)]
 
 

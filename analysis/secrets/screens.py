@@ -5,6 +5,7 @@ See `tracer.inside.secret_values` for these.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -29,7 +30,7 @@ from kernelscope.tracer.inside.secret_values import (
 CHUNK = 1 << 13
 _LONGEST_VALUE = 4096
 _FEW = 1 << 20  # bytes of values that are searched before the library with RE2 is imported
-_MOST = 2000  # characters of a pattern: of longer ones RE2's automaton outgrows its memory, and is a hundred times as slow
+_MOST = 2300  # characters of a pattern: of longer ones RE2's automaton outgrows its memory, and is a hundred times as slow
 _NAMED = f"{NAMED}|{GIVEN}"
 
 
@@ -43,9 +44,22 @@ def _grouped(shapes: Sequence[str]) -> tuple[str, ...]:
     return tuple("|".join(group) for group in groups)
 
 
+_BEGINS_LONG = re.compile(r"(^|\|)(?:\[[A-Z]+\])?(\[[^]]+\])\{[1-9][0-9]*(?:,[0-9]*)?\}(?!\?)")
+_AT_MOST = re.compile(r"\{([0-9]+),([0-9]{2,})\}")
+
+
+def _screening(shape: str) -> str:
+    """Return a pattern that finds all that a shape matches, and as little else as RE2 finds fast; exact patterns look again.
+
+    RE2 knows no groups with names and not where words begin. Where texts may begin at each letter and have so many others,
+    as those of base64, its automaton has a state for each set of places where they may have begun, and no room for these.
+    """
+    shape = shape.replace("?P<v>", "").replace(r"\b", "")
+    return _AT_MOST.sub(r"{\1,}", _BEGINS_LONG.sub(r"\1\2", shape))
+
+
 # What the patterns of shapes alone find: most of what looks suspicious does by a name, and need not be searched for each shape.
-# RE2 knows no groups with names, and where a word begins is looked at again by the exact patterns.
-_SHAPED = _grouped([shape.replace("?P<v>", "").replace(r"\b", "") for shape in (*(shape for _, shape in SHAPES), PRIVATE_KEY)])
+_SHAPED = _grouped([_screening(shape) for shape in (*(shape for _, shape in SHAPES), PRIVATE_KEY)])
 _SCREEN = (*_SHAPED, _NAMED)
 ESCAPED = r"\\[\"u]"  # as texts within texts have them: what reads as something else without its escapes
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from functools import lru_cache
-from typing import Iterable, Iterator, List, Match, NamedTuple, Set, Tuple
+from typing import Iterable, Iterator, List, Match, NamedTuple, Optional, Set, Tuple
 
 from kernelscope.tracer.inside.secret_shapes import SHAPES
 
@@ -29,6 +29,7 @@ _IN_URL = "password in a URL"  # whatever stands before the address
 _MUST_BE_RANDOM = ("token of crates.io or Modal", "bearer token")  # what begins words, too
 _OF_DJANGO = "key of Django"
 _OTHER_LANGUAGE = "password in another language"  # what is behind it must have a digit
+_HASHED, _BRACED, _OF_AWS, _OF_POSTGRES = "hash of a password", "password of ODBC", "AWS access key", "password of PostgreSQL"
 KEY_BLOCK = "private key"  # what the block of one is called
 PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
@@ -40,11 +41,15 @@ _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
 _UNSURE = r"PWD|PASS|PAT|BEARER|AUTHORIZATION|AUTH|SIGNATURE|SIG"
 _NUMBER = "(?:_[0-9]{1,2}|_(?i:B64|BASE64))?"
 _SURE_WORD, _WORD = rf"(?i:{_STRONG}|{_WEAK}){_NUMBER}", rf"(?i:{_STRONG}|{_WEAK}|{_UNSURE}){_NUMBER}"
-_QUOTE = r"(?:\"\"|\\?[\"'])"  # a pair of quotes in a CSV's cell stands for one
+_ENTITY = "&(?:quot|apos|#34|#39|#x22|#x27);"  # a quote in XML and HTML
+_QUOTE = rf"(?:\"\"|\\?[\"']|{_ENTITY})"  # a pair of quotes in a CSV's cell stands for one
 _PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
+_BLOCK = r"(?:[|>][0-9+-]{0,2}[ \t]{0,8}\r?\n[ \t]{1,16})?"  # of YAML: the value is on the next line
 _TYPE = r"[ \t]{0,2}:[ \t]{0,2}(?i:str|bytes|Optional\[str\]|str[ \t]?\|[ \t]?None)[ \t]{0,2}=[ \t]{0,8}"  # password: str = "..."
-_ASSIGNED = (  # A= B=1: A has no value
-    rf"{_QUOTE}?\]?{_PAIR}(?:=|%3[Dd]|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}})"
+_ASSIGNED = (  # A= B=1: A has no value; <add key="A" value="...">
+    rf"(?:{_QUOTE}?\]?{_PAIR}"
+    rf"(?:=|%3[Dd]|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}}{_BLOCK})"
+    rf"|{_QUOTE}\s{{1,8}}(?i:value)=)"
 )
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
 # What may stand between a name and a value that counts only if it is long and drawn at random: ("api_key", "..."), == "...",
@@ -78,7 +83,15 @@ _UNLIKE_WORDS = re.compile(
     rb"lsv2_pt|pcsk|tgp_v1|wandb_v1|sb_secret|rpa|vcp|fm2|lin_api|figd|bkua|rubygems|sgp|whsec)_|(?:glpat|nvapi|pypi|xox[abeoprs]|xapp|shp(?:at|ca|pa|ss))[-_]|"
     rb"AIza|GOCSPX-|CCIPAT_|PMAK-|HRKU-|eyJ"
 )
-_NEEDED = {"JSON web token": b".eyJ"}  # without which a shape is sought far behind each of its beginnings, in vain
+# without which a shape is sought far behind each of its beginnings, in vain
+_NEEDED = {
+    "JSON web token": b".eyJ",
+    "password of Oracle": b"jdbc:oracle:",
+    "token of kubeadm": b"kubeadm",
+    "key of one-time passwords": b"otpauth://",
+    _HASHED: b"$",
+    _BRACED: b"={",
+}
 _PRIVATE_KEY_BEGINS = re.compile(PRIVATE_KEY.encode())
 _KEY_BLOCK = re.compile(
     PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z|(?=[\"'<>\x00]|-----BEGIN ))" % (LONGEST - 200)
@@ -91,7 +104,7 @@ _KEY_GOES_ON = re.compile(
 )
 # A pair of quotes with nothing in it is a value that is empty. What an escaped or a single quote begins ends where a text of
 # JSON does, at a double one.
-_OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\"|(?P<inner>\\[\"']|'))"
+_OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\"|(?P<inner>\\[\"']|'|%s))" % _ENTITY.encode()
 _QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|(?(inner)[^\"\r\n\x00]|[^\r\n\x00]))){1,4096})" % _OPENING
 _PREFIX = rb"(?:[bru]{1,2}(?=\\?[\"']))?"  # b"...", a text of bytes in Python
 _VALUE = rb"%s(?:%s|(?P<plain>%s{1,4096}))" % (_PREFIX, _QUOTED, _PLAIN.encode())
@@ -122,6 +135,7 @@ _NAMED_IN_LOWER_CASE, _GIVEN_IN_BYTES = (
 _ARGUMENT = re.compile(rb"--(?P<word>[A-Za-z0-9_-]{0,40}?%s)%s%s" % (_WORD.encode(), _OPTION.encode(), _VALUE))
 _VARIABLE = re.compile(rb"(?:^|(?<=[\x00;]))([A-Za-z_][A-Za-z0-9_]{0,63})=")
 _OPTION_BEGINS = re.compile(rb"(?:^|[\s\x00\"'])--?[A-Za-z0-9_-]{0,40}\Z")
+_PART_ENDS = re.compile(rb"[&;,|:<>#\s]")  # in a value: what is behind it may be something else
 _REST_OF_WORD = re.compile(rb"[^\s\x00\"'\\]{1,64}(?=[\r\n]|\Z)")
 _LINE_BEGINS = re.compile(rb"(?:^|\n|\r|\\n|\x00|\")[ \t]{0,16}[A-Za-z0-9_.-]{0,40}\Z")
 _LINE_ENDS = re.compile(rb"[ \t]{0,16}(?:[\r\n\\\"]|\Z)")
@@ -228,7 +242,7 @@ def _shapes(text: bytes) -> Iterator[Span]:
             continue
         for match in pattern.finditer(text):
             start, end = match.span("v" if "v" in pattern.groupindex else 0)
-            if (anywhere or what == _IN_URL or _may_begin(text, match.start(), match[0])) and _shape_counts(
+            if (anywhere or what in (_IN_URL, _OF_POSTGRES) or _may_begin(text, match.start(), match[0])) and _shape_counts(
                 what, text[start:end]
             ):
                 yield Span(start, end, what)
@@ -258,11 +272,15 @@ def _shape_counts(what: str, value: bytes) -> bool:
         return not _harmless(value) and not (value.isdigit() and len(value) < 6)
     if what == _OF_DJANGO:
         return len(re.findall(rb"[0-9!@#$%^&*()=+]", value)) >= len(value) // 4 and len(set(value)) >= 18
-    if max(Counter(value).values()) > len(value) // 2 or _harmless(value):
+    if max(Counter(value).values()) > len(value) // 2 or (_harmless(value) and what != _HASHED):
         return False  # overwritten behind its beginning
+    if what == _OF_AWS:  # words in capitals have no digits
+        return re.search(rb"[0-9]", value) is not None or _scattered(value)
+    if what == _BRACED:  # {password} is a name that is filled in
+        return _LETTER_AND_DIGIT.match(value) is not None and (_drawn(value) or re.search(rb"[@#$%^&*+=~]", value) is not None)
     if what in _MUST_BE_RANDOM:
         return _drawn(value)
-    if what == _OTHER_LANGUAGE:
+    if what in (_OTHER_LANGUAGE, _OF_POSTGRES):
         return _LETTER_AND_DIGIT.match(value) is not None
     # words joined by hyphens are no key: sk-learn-contrib-estimators
     if not what.startswith("OpenAI"):
@@ -281,15 +299,33 @@ def _assignments(text: bytes, thorough: bool) -> Iterator[Span]:
                 if text[end : end + 1] != b"(" and _loose_value_counts(name, text[start:end]):
                     yield Span(start, end, f"value of {name.decode('ascii')}")
                 continue
-            group = "quoted" if match["quoted"] is not None else "plain"
-            start, end = match.span(group)
-            if group == "plain":
-                if text[end : end + 1] == b"(":
-                    continue  # what is called is no value
-                end = _end_of_line(text, match.start("word"), end)
-            loose = group == "quoted" or pattern is _ARGUMENT or _stands_alone(text, match.start("word"), end)
-            if value_counts(name, text[start:end], loose, thorough):
-                yield Span(start, end, f"value of {name.decode('ascii')}")
+            value = _value(text, match, name, pattern is _ARGUMENT, thorough)
+            if value:
+                yield Span(*value, f"value of {name.decode('ascii')}")
+
+
+def _value(text: bytes, match: "Match[bytes]", name: bytes, argument: bool, thorough: bool) -> Optional[Tuple[int, int]]:
+    """Return where a name's value begins and ends, or None where it is no secret. Nowhere else its end is decided.
+
+    In quotes it ends with these. Else it may be the rest of its line, or ends where its plain characters do: the longest that
+    counts is it. One that counts only up to a separator (client_secret=...|x, "...&x") is taken whole.
+    """
+    quoted = match["quoted"] is not None
+    start, end = match.span("quoted" if quoted else "plain")
+    if not quoted and text[end : end + 1] == b"(":
+        return None  # what is called is no value
+    longest = end if quoted else _end_of_line(text, match.start("word"), end)
+    for last in sorted({longest, end}, reverse=True):
+        loose = quoted or argument or _stands_alone(text, match.start("word"), last)
+        if value_counts(name, text[start:last], loose, thorough):
+            return start, last
+    return (start, end) if _part_counts(name, text[start:end]) else None
+
+
+def _part_counts(name: bytes, value: bytes) -> bool:
+    """Return whether a value looks secret up to a separator in it."""
+    found = _PART_ENDS.search(value)
+    return found is not None and found.start() >= 16 and value_counts(name, value[: found.start()], False)
 
 
 def _stands_alone(text: bytes, start: int, end: int) -> bool:

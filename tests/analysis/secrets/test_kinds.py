@@ -10,7 +10,7 @@ import string
 
 import pytest
 
-from kernelscope.analysis.secrets.screens import suspicious
+from kernelscope.analysis.secrets.screens import spans_of, suspicious
 from kernelscope.tracer.inside.secret_values import secret_option, spans
 
 RANDOM = random.Random(3)
@@ -211,6 +211,27 @@ KINDS = {
     "spanish": "contraseña=" + an(9) + "7",
     "portuguese": "Senha: " + an(9) + "7",
     "german": "Passwort: " + an(9) + "7",
+    "aws temporary": "ASIA" + up(14) + "89",
+    "oracle": f"jdbc:oracle:thin:scott/{an(12)}@//h:1521/s",
+    "oracle in quotes": f'jdbc:oracle:oci:scott/"{an(12)}"@h',
+    "pgpass": f"db.example.com:5432:mydb:joe:{an(11)}7k",
+    "appSettings": f'<add key="ApiKey" value="{an(32)}"/>',
+    "property": "<property name='db.password' value='hunter22'/>",
+    "html": f"password=&quot;{an(20)}&quot;",
+    "json in html": "{&quot;password&quot;: &quot;hunter22&quot;}",
+    "yaml block": f"password: |\n  {an(20)}",
+    "yaml folded": f"token: >-\n    {an(30)}",
+    "sql user": "CREATE USER u IDENTIFIED BY 'hunter22'",
+    "sql plugin": "alter user u identified with mysql_native_password by 'hunter22'",
+    "sql role": "ALTER USER u WITH PASSWORD 'hunter22'",
+    "kubeadm": f"kubeadm join 1.2.3.4:6443 --token abcdef.{hx(16)}",
+    "shadow": f"root:$6$saltsalt${an(86)}:18000:0:99999:7:::",
+    "shadow, rounds": f"$5$rounds=535000$saltsalt${an(43)}",
+    "bcrypt": f"$2b$12${an(53)}",
+    "yescrypt": f"$y$j9T$saltsaltsaltsalt${an(43)}",
+    "argon2": f"$argon2id$v=19$m=65536,t=3,p=4${an(22)}${an(43)}",
+    "odbc braces": "Driver={x};UID=u;PWD={S3cret!p@w};",
+    "otpauth": f"otpauth://totp/x:joe?secret={up(32)}&issuer=x",
 }
 
 
@@ -242,6 +263,29 @@ HARMLESS = [
     "Private-Lines: 12",
     "wandb login failed",
     "RPA_ragged_paged_attention_p_64_bq_32_bkv_128",
+    "ASIAPACIFICREGIONSALES",
+    "jdbc:oracle:thin:scott/tiger",
+    "trace.py:5432:module:function:message",
+    "12:54:30:worker:started",
+    '<param name="token" value="position_embeddings"/>',
+    '<add key="Theme" value="dark2024"/>',
+    "password=&quot;&quot;",
+    "password: |\n  Enter the new one",
+    "token: >\n  what the tokenizer calls a piece",
+    "the layer identified by 'conv2d_1'",
+    "IDENTIFIED BY '%s'",
+    "with password '<password>'",
+    "train.py --token linear.sixteenlettersok",
+    "$6$ and $5$ of 12$",
+    "f(x) = $2a$ + $1$",
+    "Server={host};Uid={user1};Pwd={password1}",
+    "password={args.password2}",
+    "otpauth://totp/x?issuer=y",
+    "token=layer1:forward:2",
+    "cache_key=cmxyzq3v7k2lhb5tq4x6|zn2fmw7rd3yjs5pu2ka4vbe6",
+    "max_tokens=2048;top_k=3",
+    "token=attention_scores&mask=causal",
+    "signature=" + "9f86d081884c7d65" * 4 + ":v1",
 ]
 
 
@@ -305,6 +349,37 @@ def test_what_is_drawn_at_random_is_found_but_for_one_in_200(before):
         assert suspicious(text)
         missed += not any(text[span.start : span.end] == value.encode() for span in spans(text))
     assert missed <= 1
+
+
+NAMES = [
+    "token", "access_token", "refresh_token", "auth_token", "session_token", "private_token", "secret", "app_secret",
+    "client_secret", "clientSecret", "consumer_secret", "api_key", "x-api-key", "apikey", "secret_key", "private_key",
+    "password", "passwd", "DB_PASSWORD", "HF_TOKEN",
+]  # fmt: skip
+BEHIND = [
+    "", "&grant_type=x", "&x", "&amp;b=1", ";c", "; c=d", ",f=g", ", lr=1", "|y", ":z", ">", "#q", "%26a=b", " lr=1", ")", "]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_ends_where_something_else_begins_whatever_stands_around_it(name, behind):
+    """In the name of a range, in a line and in JSON it is the same value, and as much of it is found."""
+    drawing = random.Random(f"{name}{behind}")
+    value = "".join(drawing.choice(LETTERS) for _ in range(28)) + "7Xk2"
+    for before in ("", "step 3\n", "k ", '{"name": "', "https://h/p?a=1&"):
+        text = f"{before}{name}={value}{behind}".encode()
+        found = spans(text)
+        assert [value.encode() in text[one.start : one.end] for one in found] == [True]
+        assert suspicious(text)
+    assert {place: bool(found) for place, found in spans_of([f"{name}={value}{behind}".encode()]).items()} == {0: True}
+
+
+@pytest.mark.parametrize("behind", BEHIND[1:5] + BEHIND[8:10])
+def test_a_value_in_quotes_with_something_behind_it_is_overwritten_to_the_quotes(behind):
+    value = f"{an(28)}7Xk2{behind}"
+    text = f'{{"api_token": "{value}"}}'.encode()
+    assert [text[one.start : one.end] for one in spans(text)] == [value.encode()]
 
 
 @pytest.mark.parametrize(
