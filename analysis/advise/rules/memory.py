@@ -66,7 +66,7 @@ def heap(subject: Subject) -> list[Advice]:
     return [
         Advice(
             "heap",
-            "memory is given back to the system in each step, and faulted in again",
+            "memory is given back to the system in each step, and taken anew",
             ns,
             "what the system's own code takes, on as many cores as are busy",
             [
