@@ -36,6 +36,18 @@ def test_force_never_takes_another_programs_record_for_ours(record, tmp_path):
     assert (tmp_path / record).read_text() == '{"a": 1}'
 
 
+def test_force_takes_what_was_killed_before_its_record_was_whole(tmp_path):
+    (tmp_path / "run.json.new").write_bytes(b"")
+    with pytest.raises(InputError, match="not empty"):
+        prepare_output(tmp_path, force=False)
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="holds files that no run wrote"):
+        prepare_output(tmp_path, force=True)
+    (tmp_path / "thesis.tex").unlink()
+    prepare_output(tmp_path, force=True)
+    assert not list(tmp_path.iterdir())
+
+
 def test_force_never_takes_along_what_somebody_put_beside_results(tmp_path):
     folder = tmp_path / "out"
     RunFolder(folder, {"framework": "pytorch"}).pass_folder("clean", 1)
