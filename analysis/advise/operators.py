@@ -51,7 +51,14 @@ class Operators:
 
 
 def read(subject: Subject) -> Operators:
-    """Return the operators of a subject's measured steps."""
+    """Return the operators of a subject's measured steps; they are read once."""
+    if "operators" not in subject.derived:
+        subject.derived["operators"] = _read(subject)
+    result: Operators = subject.derived["operators"]
+    return result
+
+
+def _read(subject: Subject) -> Operators:
     table = subject.inside_steps(subject.trace.operators).reset_index(drop=True)
     table = table.assign(parent=intervals.parents(*intervals.spans(table)))
     kernels = sequences.ordered(subject)

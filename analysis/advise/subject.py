@@ -62,7 +62,8 @@ class Subject:
     all of a recording lasts whose device mostly idles, so that its kernels alone are the step; None for others. foreign_cores:
     how many cores other processes kept busy meanwhile; None where not known. count: the trace's measured steps. certain: whether
     what repeats is surely a step. lengths: of the measured steps, ns; empty where there are none. by_step: [rows, steps], ns of
-    each row in each step; None where not known. program: whether the step is a whole program, which has none.
+    each row in each step; None where not known. program: whether the step is a whole program, which has none. derived: what
+    several rules look at and made of this, by name.
     """
 
     path: str
@@ -84,6 +85,7 @@ class Subject:
     lengths: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     by_step: npt.NDArray[np.float64] | None = None
     program: bool = False
+    derived: dict[str, Any] = field(init=False, default_factory=dict)
 
     @property
     def in_each(self) -> str:

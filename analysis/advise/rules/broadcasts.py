@@ -50,6 +50,9 @@ class Spread(NamedTuple):
     both: tuple[int, ...]
 
 
+Found = tuple[Operators | None, Bool, dict[Spread, int]]
+
+
 def summed_up(subject: Subject) -> list[Advice]:
     """A difference or product of all pairs is a tensor of its own, of which only sums are needed."""
     found, chosen, kept = _find(subject)
@@ -94,7 +97,15 @@ def rows_and_kernels(subject: Subject) -> tuple[frozenset[int], Bool | None]:
     return words.ids(subject.rows.loc[shares.index[shares > _MOSTLY]]), np.append(chosen, False)[found.owner]
 
 
-def _find(subject: Subject) -> tuple[Operators | None, Bool, dict[Spread, int]]:
+def _find(subject: Subject) -> Found:
+    """Return what is found in a subject, for advice here and for what fusion leaves alone; it is looked for once."""
+    if TOPIC not in subject.derived:
+        subject.derived[TOPIC] = _found(subject)
+    result: Found = subject.derived[TOPIC]
+    return result
+
+
+def _found(subject: Subject) -> Found:
     """Return the operators, those that make and use large tensors of which only sums are needed, and how many of each are made.
 
     None where there are none.

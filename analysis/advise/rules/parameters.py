@@ -104,7 +104,17 @@ def outside(subject: Subject) -> pd.DataFrame:
 
 
 def loops(subject: Subject) -> Loops | None:
-    """Return what loops over parameters do; None where there are none, or nothing tells how many parameters there are."""
+    """Return what loops over parameters do; None where there are none, or nothing tells how many parameters there are.
+
+    They are looked for once: loops over samples and single reads are told beside them.
+    """
+    if TOPIC not in subject.derived:
+        subject.derived[TOPIC] = _found(subject)
+    result: Loops | None = subject.derived[TOPIC]
+    return result
+
+
+def _found(subject: Subject) -> Loops | None:
     if not subject.on_host or subject.program:
         return None
     rows = outside(subject)
