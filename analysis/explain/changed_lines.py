@@ -133,12 +133,6 @@ def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -
     return int(mine.sort_values("time_ns", kind="stable")["line"].iloc[-1])
 
 
-def sentence(case: Case, granted: Mapping[str, int], cause: str = "") -> str | None:
-    """Return the evidence that a change is for a cause, see `named`; None where there is none."""
-    found = named(case, granted, cause)
-    return found[1] if found else None
-
-
 def remedy(case: Case, change: Mapping[str, Any]) -> str:
     """Return what to do with a changed line that is why a side does other work or more of it."""
     sides = (case.a.name, case.b.name)

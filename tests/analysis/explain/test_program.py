@@ -18,6 +18,12 @@ FACTS = {
 }  # fmt: skip
 
 
+def sentence(*arguments):
+    """The evidence that a change is for a cause; None where there is none."""
+    named = changed_lines.named(*arguments)
+    return named[1] if named else None
+
+
 def made(name, text=SCRIPT, step_ns=10_000_000, foreign=0.0, **facts):
     main = facts.get("main_source", "train.py")
     found = side(name, clean=[steps(20, step_ns)], **{**FACTS, **facts})
@@ -78,10 +84,10 @@ def test_changes_are_lines_of_both_sides():
     case.changes = [row] = changed_lines.changed(case)
     assert (row["a_lines"], row["b_lines"], row["line"], row["text"]) == (None, [4, 4], 4, "x = x.clone()")
     assert row["delta_ns"] is None  # its lines were not timed
-    assert changed_lines.sentence(case, {"r1": 1}) == "The only change of the program: train.py line 4 `x = x.clone()`."
+    assert sentence(case, {"r1": 1}) == "The only change of the program: train.py line 4 `x = x.clone()`."
     case.changes = [row, row]
-    assert changed_lines.sentence(case, {"r1": 1}) is None  # no line is named that did not move
-    assert changed_lines.sentence(case, {}) is None
+    assert sentence(case, {"r1": 1}) is None  # no line is named that did not move
+    assert sentence(case, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -204,9 +210,9 @@ def test_lines_of_a_modules_class_are_named_where_most_of_a_cause_is_in_its_laye
     case.changes = changed_lines.changed(case)
     [row] = case.changes
     assert (row["within"], row["in_model"]) == (["Block", "forward"], True)
-    said = changed_lines.sentence(case, {"r1": 80, "r2": 20})
+    said = sentence(case, {"r1": 80, "r2": 20})
     assert said == "Changed: train.py line 4 `return self.fc(x.double())`, which is the code of blocks.0."
-    assert "which is the code" not in str(changed_lines.sentence(case, {"r1": 20, "r2": 80}))
+    assert "which is the code" not in str(sentence(case, {"r1": 20, "r2": 80}))
 
 
 def test_of_several_classes_that_of_the_fewest_layers_is_named_with_all_its_lines():
@@ -219,7 +225,7 @@ def test_of_several_classes_that_of_the_fewest_layers_is_named_with_all_its_line
     rows = [{"row": "r1", "layer": "blocks.0"}, {"row": "r2", "layer": "blocks.1.fc"}, {"row": "r3", "layer": "stem"}]
     case.account.rows = pd.DataFrame(rows).set_index("row", drop=False)
     case.changes = changed_lines.changed(case)
-    said = changed_lines.sentence(case, {"r1": 60, "r2": 30, "r3": 10})
+    said = sentence(case, {"r1": 60, "r2": 30, "r3": 10})
     assert said.startswith("Changed: train.py line 4 `x = self.mish(x)`")
     assert "train.py line 6 `return self.mish(fc(y))`" in said
     assert "blocks(self.mish(x))" not in said
@@ -231,7 +237,7 @@ def test_a_decorator_that_is_gone_is_named_with_eager_mode():
     after = before.replace("@tf.function\n", "\n").replace("STEPS = 100", "STEPS = 50")
     case = pair(made("a", before), made("b", after))
     case.changes = changed_lines.changed(case)
-    said = changed_lines.sentence(case, {"r1": 1}, "eager against graph")
+    said = sentence(case, {"r1": 1}, "eager against graph")
     assert said == "Changed: train.py line 9 (of A, gone in B) `@tf.function`."
 
 
@@ -240,9 +246,9 @@ def test_the_lines_that_set_up_the_input_are_named_with_it():
     case = pair(made("a"), made("b", text + "\n\ndef jitter(x):\n    return x\n"))
     case.changes = changed_lines.changed(case)
     assert len(case.changes) == 2
-    said = changed_lines.sentence(case, {"r1": 1}, "input pipeline")
+    said = sentence(case, {"r1": 1}, "input pipeline")
     assert said == "Changed: train.py line 4 `x = tf.numpy_function(jitter, [x], tf.float32)`."
-    assert changed_lines.sentence(case, {"r1": 1}, "python overhead") is None
+    assert sentence(case, {"r1": 1}, "python overhead") is None
 
 
 def test_equal_programs_recorded_once_get_no_cause():
@@ -291,8 +297,8 @@ def test_a_change_of_the_optimizer_does_not_make_the_step_wait_for_input():
     found.changes = changed_lines.changed(found)
     assert changed_lines.elsewhere(found, "input pipeline")
     assert not changed_lines.elsewhere(found, "python overhead")
-    assert changed_lines.sentence(found, {"r1": 4_000_000}, "input pipeline") is None
-    assert changed_lines.sentence(found, {"r1": 4_000_000}, "other operators").startswith("The only change of the program: ")
+    assert sentence(found, {"r1": 4_000_000}, "input pipeline") is None
+    assert sentence(found, {"r1": 4_000_000}, "other operators").startswith("The only change of the program: ")
     both = pair(made("a", SCRIPT + before), made("b", SCRIPT.replace("(x)", "(slow(x))") + after))
     both.changes = changed_lines.changed(both)
     assert not changed_lines.elsewhere(both, "input pipeline")
