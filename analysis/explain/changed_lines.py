@@ -1,7 +1,7 @@
 """What changed in the program between two recordings, with what its lines take on both sides.
 
-Times are those of `breakdown --by line`: each instant of the recorded step belongs to one line, so that lines of functions that
-the changed ones call are not in them, unless these changed as well.
+Times are those of `line_times`: each instant of a step belongs to one line, so that lines of functions that the changed ones call
+are not in them, unless these changed as well.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.accounting.breakdowns import breakdown
-from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.explain import program
+from kernelscope.analysis.explain import line_times, program
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import execution, input_pipeline, precision, threads
-from kernelscope.analysis.explain.model import Account, Case, Side
+from kernelscope.analysis.explain.model import Account, Case
 
 _SHOWN = 160  # characters of a line
 _MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
@@ -45,11 +43,11 @@ def changed(case: Case) -> list[dict[str, Any]]:
 
     file, a_lines and b_lines ([first, last]; null), line and text (of the statement that takes longest, else the first),
     within (the classes and functions that it is in), in_model (whether that function says what a model computes), a_ns, b_ns,
-    delta_ns (per recorded step; null where lines were not timed), called_ns (the difference with what the lines call, which
+    delta_ns (per step; null where lines were not timed), called_ns (the difference with what the lines call, which
     timing makes longer), and words: all that in a sentence's part.
     """
     result = program.changes(case)
-    times = {"a": _times(case.a), "b": _times(case.b)} if result else {}
+    times = {"a": line_times.times(case.a), "b": line_times.times(case.b)} if result else {}
     sources = {"a": case.a.sources, "b": case.b.sources}
     rows = [_row(change, times, sources, case.account) for change in result]
     return sorted(rows, key=lambda row: (-abs(row["delta_ns"] or 0), bool(_IMPORT.match(row["text"]))))
@@ -65,7 +63,7 @@ def _row(
     name, (first, texts), path = ("b", change.b, change.b_file) if change.b[1] else ("a", change.a, change.a_file)
     before = "\n".join(change.a[1]) if name == "b" else ""
     new = [first + place for place, text in enumerate(texts) if text.strip() and text.strip() not in before]
-    row["line"] = _longest(times[name], path, new) or next(iter(new), first)
+    row["line"] = line_times.longest(times[name], path, new) or next(iter(new), first)
     row["text"] = texts[min(max(row["line"] - first, 0), len(texts) - 1)].strip()[:_SHOWN]
     row["within"] = program.enclosing(sources[name].get(path or "", ""), row["line"])
     row["in_model"] = bool(row["within"]) and row["within"][-1] in _OF_MODELS
@@ -79,9 +77,10 @@ def _row(
 
 
 def _both(change: program.LineChange, times: Mapping[str, pd.DataFrame | None], column: str) -> tuple[int | None, int | None]:
-    """Return what the changed lines take on both sides (see _time)."""
+    """Return what the changed lines take on both sides (see line_times.of_lines)."""
     (a, a_texts), (b, b_texts) = change.a, change.b
-    return _time(times["a"], change.a_file, a, len(a_texts), column), _time(times["b"], change.b_file, b, len(b_texts), column)
+    a_ns = line_times.of_lines(times["a"], change.a_file, a, len(a_texts), column)
+    return a_ns, line_times.of_lines(times["b"], change.b_file, b, len(b_texts), column)
 
 
 def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int | None], account: Account, several: bool) -> str:
@@ -96,41 +95,6 @@ def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int |
             seen = account.floor * max(a, b) < abs(b - a) <= most
             return f" ({(b - a) / 1e6:+.3g} ms a step{remark})" if seen else ""
     return ""
-
-
-def _times(side: Side) -> pd.DataFrame | None:
-    """Return what each statement takes of a step: file, line, last_line, time_ns; None where lines were not timed."""
-    try:
-        table = breakdown(side.trace, "line").table
-    except EvidenceError:
-        return None
-    lines = side.trace.lines[["file", "function", "line", "last_line"]].drop_duplicates(["file", "function", "line"])
-    return table.merge(lines, on=["file", "function", "line"], how="left")
-
-
-def _time(table: pd.DataFrame | None, path: str | None, first: int, count: int, column: str = "time_ns") -> int | None:
-    """Return what the statements take that have a line of these; 0 for no lines, None where nothing was timed.
-
-    column: time_ns, or profiled_ns, which holds what they call as well.
-    """
-    if not count or path is None:
-        return 0
-    if table is None:
-        return None
-    last = table["last_line"].fillna(table["line"])
-    mine = (table["file"] == path) & (table["line"] <= first + count - 1) & (last >= first)
-    result = table.loc[mine.fillna(False).to_numpy(bool), column] if column in table else pd.Series(dtype="Int64")
-    return int(result.sum()) if result.notna().any() or column == "time_ns" else None
-
-
-def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -> int | None:
-    """Return which of these lines begins the statement that takes longest; None where none of them takes any time."""
-    if table is None:
-        return None
-    mine = table[((table["file"] == path) & table["line"].isin(list(new))).fillna(False).to_numpy(bool)]
-    if not len(mine) or not mine["time_ns"].max():
-        return None
-    return int(mine.sort_values("time_ns", kind="stable")["line"].iloc[-1])
 
 
 def remedy(case: Case, change: Mapping[str, Any]) -> str:
