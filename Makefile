@@ -8,7 +8,7 @@ MORE := jax,keras-torch,onednn,onnxruntime
 OLDER := chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs environments test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed licences hashes gpu-check clean
+.PHONY: help demo dist docs environments test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed licences vulnerabilities hashes gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -87,6 +87,9 @@ killed: $(VENV)/.installed ## kill commands at random moments, and look at what 
 
 licences: $(VENV)/.installed ## write docs/licences.md: what is installed and embedded, and under which licences
 	$(VENV)/bin/python tests/tools/licences.py
+
+vulnerabilities: $(VENV)/.installed ## ask PyPI which known vulnerabilities the packages have that are installed here and in environments
+	$(VENV)/bin/python tests/tools/vulnerabilities.py
 
 hashes: $(VENV)/.installed ## resolve the environments anew, and write workloads/*/*.hashes
 	$(BIN)/pip install --quiet uv && $(BIN)/python tests/tools/hashes.py
