@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.trace import TABLES, Trace, conform, together
+from kernelscope.analysis.trace import TABLES, Trace, conform, intervals, together
 from kernelscope.analysis.trace.categories import joined
 from kernelscope.analysis.trace.counted import onto_timeline
 
@@ -17,9 +17,11 @@ _LISTS = ("devices", "notes", "warnings")
 def merged(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
     """Return one Trace with the rows of all; names: the captures, for messages.
 
-    Threads of different captures stay apart. Raises EvidenceError for captures that do not belong together (see `together`).
+    Threads of different captures stay apart. Steps of several ranks at a time are one step: that of the first capture. Raises
+    EvidenceError for captures that do not belong together (see `together`).
     """
     warnings = together.check(list(zip(traces, names, strict=True)))
+    warnings += _steps_at_a_time(traces, names)
     traces = onto_timeline(traces, [trace for trace in traces if trace.has_timeline()])
     _separate_threads(traces)
     ranges = np.cumsum([0, *(len(trace.ranges) for trace in traces)])
@@ -32,6 +34,36 @@ def merged(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
             trace.metrics["kernel"] = trace.metrics["kernel"] + int(offset)
     tables = {name: conform(name, _joined([getattr(trace, name) for trace in traces])) for name in TABLES}
     return Trace(**tables, info=_info(traces, warnings), diagnostics=_diagnostics(traces))
+
+
+def _steps_at_a_time(traces: Sequence[Trace], names: Sequence[str]) -> list[str]:
+    """Leave the steps of the first capture alone where those of others run at the same time, in place; return that as warnings.
+
+    Two steps that share an instant would count it twice. Device work of the others' steps becomes that of the step in which the
+    middle of theirs lies.
+    """
+    stepped = [number for number, trace in enumerate(traces) if len(trace.steps)]
+    if len(stepped) < 2:
+        return []
+    first = traces[stepped[0]].steps.sort_values("start_ns")
+    joined = []
+    for number in stepped[1:]:
+        trace = traces[number]
+        start, end = intervals.edges(trace.steps)
+        place = intervals.containing(start + (end - start) // 2, *intervals.edges(first))
+        if (place < 0).all():
+            continue
+        within = first["step"].to_numpy()[place]
+        of = {step: pd.NA if at < 0 else own for step, at, own in zip(trace.steps["step"], place, within, strict=True)}
+        for table in (trace.kernels, trace.graphs, trace.copies):
+            table["step"] = table["step"].map(of).astype("Int64")
+        trace.steps = trace.steps.iloc[:0]
+        joined.append(names[number])
+    if not joined:
+        return []
+    more = f" and {len(joined) - 1} more" if len(joined) > 1 else ""
+    what = f"steps are those of {names[stepped[0]]}, and what {joined[0]}{more} did in their time is part of them"
+    return [f"{what}; `kernelscope ranks` keeps ranks apart"]
 
 
 def _separate_threads(traces: Sequence[Trace]) -> None:

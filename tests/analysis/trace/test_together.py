@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import captures
 from tests.places import ROOT, corpus
@@ -130,3 +131,19 @@ def test_samples_are_of_the_same_devices(model, fits, tmp_path):
         assert len(_read(CAPTURE, samples).samples) == 1
     else:
         assert "of another machine (cuda:0 is Tesla V100-SXM2-16GB, and NVIDIA H200 in" in _refused(CAPTURE, samples)
+
+
+def test_steps_of_two_ranks_at_a_time_are_one_step():
+    """Each instant counts once: the wall is the first rank's, and kernels are those of both, by the trace's own durations."""
+    paths = [corpus(RANKS.format(rank)) for rank in (0, 1)]
+    events = [
+        [event for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"] if event.get("cat") == "kernel"]
+        for path in paths
+    ]
+    alone, both = partition(_read(paths[0])), partition(trace := _read(*paths))
+    assert (both.step_ns, len(both.steps)) == (alone.step_ns, 1)
+    assert both.totals["kernel_sum_ns"] == pytest.approx(sum(event["dur"] * 1e3 for own in events for event in own), abs=2000)
+    assert both.totals["kernel_busy_ns"] <= both.totals["wall_ns"] == both.step_ns
+    assert both.everything.loc[both.everything["cause"].isna(), "count"].sum() == sum(map(len, events))
+    (said,) = trace.info["warnings"]
+    assert said.startswith(f"steps are those of {paths[0]}, and what {paths[1]} did in their time is part of them")
