@@ -70,10 +70,11 @@ def _separate_threads(traces: Sequence[Trace]) -> None:
     """Give every thread of every capture its own number: two hosts may have used the same one."""
     offset = 0
     for trace in traces:
-        seen = [table["thread"].dropna() for table in (trace.ranges, trace.operators, trace.calls, trace.memory)]
+        of_host = (trace.steps, trace.ranges, trace.operators, trace.calls, trace.memory, trace.host_lines)
+        seen = [table["thread"].dropna() for table in of_host]
         numbers = pd.unique(pd.concat([*seen, trace.kernels["launch_thread"].dropna()]).astype("int64"))
         new = dict(zip(numbers.tolist(), range(offset, offset + len(numbers)), strict=True))
-        for table in (trace.ranges, trace.operators, trace.calls, trace.memory):
+        for table in of_host:
             table["thread"] = table["thread"].map(new).astype(table["thread"].dtype)
         for table in (trace.kernels, trace.graphs, trace.copies):
             table["launch_thread"] = table["launch_thread"].map(new).astype("Int64")

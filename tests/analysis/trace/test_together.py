@@ -145,5 +145,6 @@ def test_steps_of_two_ranks_at_a_time_are_one_step():
     assert both.totals["kernel_sum_ns"] == pytest.approx(sum(event["dur"] * 1e3 for own in events for event in own), abs=2000)
     assert both.totals["kernel_busy_ns"] <= both.totals["wall_ns"] == both.step_ns
     assert both.everything.loc[both.everything["cause"].isna(), "count"].sum() == sum(map(len, events))
+    assert trace.steps["thread"].isin(trace.operators["thread"]).all()
     (said,) = trace.info["warnings"]
     assert said.startswith(f"steps are those of {paths[0]}, and what {paths[1]} did in their time is part of them")
