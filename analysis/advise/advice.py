@@ -339,19 +339,34 @@ def _step(subject: Subject) -> str:
     return "program" if subject.program else "step"
 
 
+def _of_recording(subject: Subject) -> list[str]:
+    """Return why the parts are not of a step that was recorded as it is without recording; none where they are."""
+    traced_ns = subject.facts.get("traced_step_ns")
+    if not traced_ns:
+        return []
+    step, traced = words.duration(subject.step_ns), words.duration(traced_ns)
+    if subject.facts.get("growth"):
+        return [
+            f"steps get longer as the program goes on: the parts are those of later ones, which took {traced} while they were "
+            f"recorded, as shares of the median step, {step}"
+        ]
+    if traced_ns < _SHORTER * subject.step_ns:
+        what = "the program takes" if subject.program else "steps take"
+        return [
+            f"{what} {traced} in the pass that the parts come from, and {step} in the one that records nothing: "
+            f"{_why_shorter(subject)}"
+        ]
+    if traced_ns > (1 + _COST) * subject.step_ns:
+        return [
+            f"{_took(subject, traced_ns)} recorded; the parts are without that cost, and add up to the {_step(subject)} that was "
+            f"not recorded, {step}{_rough(traced_ns, subject)}"
+        ]
+    return []
+
+
 def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     notes = [f"what computes in the layers is not told from dispatching it: {subject.untraced}"] if subject.untraced else []
-    traced_ns = subject.facts.get("traced_step_ns")
-    if traced_ns and traced_ns < _SHORTER * subject.step_ns:
-        notes.append(
-            f"{'the program takes' if subject.program else 'steps take'} {words.duration(traced_ns)} in the pass that the parts "
-            f"come from, and {words.duration(subject.step_ns)} in the one that records nothing: {_why_shorter(subject)}"
-        )
-    if traced_ns and traced_ns > (1 + _COST) * subject.step_ns:
-        notes.append(
-            f"{_took(subject, traced_ns)} recorded; the parts are without that cost, and add up to the {_step(subject)} that was "
-            f"not recorded, {words.duration(subject.step_ns)}{_rough(traced_ns, subject)}"
-        )
+    notes += _of_recording(subject)
     notes += _left_out(subject)
     threads, cores = subject.setting("threads"), subject.cores
     busy = core_use.others(subject.foreign_cores, cores)

@@ -300,6 +300,7 @@ def of_run(run: Run, path: str) -> Subject:
     facts["batches_by_workers"] = any(one.report.get("batches_by_workers") for one in run.passes("kernels"))
     facts["clean_steps"] = len(passes[0].measured) if passes else 0
     facts["long_steps"] = None if queued else _long_steps(passes)
+    facts["growth"] = None if queued else run.growth
     if critical_device(trace) is not None:
         return _named(_without_recording(of_trace(trace, path), run, facts), run)
     if run.whole and not trace.has_timeline():

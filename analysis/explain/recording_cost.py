@@ -71,10 +71,13 @@ def of_run(run: Run, shown: Breakdown) -> Cost | None:
 def kept(run: Run, trace: Trace, cells: pd.DataFrame, clean_ns: int) -> Kept:
     """Return which share of each cell's time is left without what recording cost, so that the cells add up to the clean step.
 
-    trace: a recording of the run; cells: those of its partition.
+    Of steps that get longer while the program goes on, later ones were recorded: that they took longer is no cost, and all cells
+    are shortened alike. trace: a recording of the run; cells: those of its partition.
     """
-    grouped, layers_ns = sides.layers_pass_of(run, clean_ns)
     time_ns = cells["time_ns"].to_numpy(dtype=float)
+    if run.growth is not None:
+        return Kept(np.full(len(cells), min(clean_ns / max(float(time_ns.sum()), 1.0), 1.0)), False)
+    grouped, layers_ns = sides.layers_pass_of(run, clean_ns)
     by_device = is_timed_by_device(trace)
     shares = factors(cells[list(KEYS)], time_ns, float(clean_ns), layers_ns, grouped, sides.events_of(trace), by_device)
     return Kept(shares, layers_ns is not None and not by_device)

@@ -7,12 +7,14 @@ import importlib
 import importlib.util
 import shutil
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
+from kernelscope.analysis.accounting.growth import Growth, growth
 from kernelscope.analysis.accounting.statistics import mean_step_ns, median_step_ns
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.frameworks import Clock, Context, device, keras_loops, placed_ranges
@@ -155,6 +157,11 @@ class Run:
         """The clean step, which is what every command calls the step: the median of the clean windows; None without any."""
         repeats = [data.measured for data in self.passes("clean")]
         return median_step_ns(repeats) if repeats else None
+
+    @cached_property
+    def growth(self) -> Growth | None:
+        """How the steps of the clean pass get longer while the program goes on; None where they do not."""
+        return growth([data.measured for data in self.passes("clean")])
 
     def kernels_pass(self) -> PassData:
         """Return the repeat of the kernels pass whose mean step is closest to the clean pass's: the least disturbed one.

@@ -1,0 +1,56 @@
+"""Whether steps get longer while a program goes on: what it keeps from each step is worked through again in the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+_FEWEST = 20  # steps: fewer may rise by chance
+_AGREE = 0.7  # Kendall's tau; a machine that gets slower once, half way, gives 0.5, and noise alone seldom 0.3
+_LONGER = 1.3  # times as long at the end as at the beginning
+_MOST = 512  # steps that are compared with each other, evenly chosen of more
+
+
+class Growth(NamedTuple):
+    """first_ns, last_ns: medians of the first and of the last quarter of the steps. steps: how many there are."""
+
+    first_ns: int
+    last_ns: int
+    steps: int
+
+
+def growth(repeats: Sequence[pd.DataFrame]) -> Growth | None:
+    """Return how steps get longer; None where they do not in each of the restarts, or are too few to tell.
+
+    repeats: the measured steps of each restart (start_ns, end_ns). Source of the measure: Kendall, Biometrika 30 (1938), between
+    a step's length and its rank in time.
+    """
+    found = [_of_one(steps) for steps in repeats]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found):
+        return None
+    first, last = (int(np.median([getattr(one, name) for one in known])) for name in ("first_ns", "last_ns"))
+    return Growth(first, last, min(one.steps for one in known))
+
+
+def _of_one(steps: pd.DataFrame) -> Growth | None:
+    ordered = steps.sort_values("start_ns")
+    lengths = (ordered["end_ns"] - ordered["start_ns"]).to_numpy(np.int64)
+    if len(lengths) < _FEWEST:
+        return None
+    quarter = len(lengths) // 4
+    first, last = int(np.median(lengths[:quarter])), int(np.median(lengths[-quarter:]))
+    if last < _LONGER * first or agreement(lengths) < _AGREE:
+        return None
+    return Growth(first, last, len(lengths))
+
+
+def agreement(values: npt.NDArray[np.int64]) -> float:
+    """Return Kendall's tau between values and their order: 1 where each is larger than all before, 0 where there is no trend."""
+    chosen = values[np.linspace(0, len(values) - 1, min(len(values), _MOST)).astype(np.int64)]
+    earlier, later = np.triu_indices(len(chosen), 1)
+    return float(np.sign(chosen[later] - chosen[earlier]).mean()) if len(earlier) else 0.0
