@@ -29,6 +29,7 @@ from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.disclosure import HIDDEN
 from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.options import ProfileOptions
+from kernelscope.tracer.inside.launching.parsing import Parser
 from kernelscope.tracer.outside import profile, trials, verdicts
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 from kernelscope.tracer.outside.run_folder import dated
@@ -227,7 +228,7 @@ def _interrupted(script: Path, command: Sequence[str], output: str | None) -> Pa
     return None
 
 
-class _Behind(argparse.ArgumentParser):
+class _Behind(Parser):
     """Reads options behind a folder; what is wrong with them is said as of those before it."""
 
     def error(self, message: str) -> NoReturn:

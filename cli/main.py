@@ -20,6 +20,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives
 from kernelscope.cli import outlets
 from kernelscope.reports.text import printable
+from kernelscope.tracer.inside.launching.parsing import Parser
 from kernelscope.tracer.outside.errors import KernelscopeError
 from kernelscope.tracer.outside.suggestions import meant
 from kernelscope.tracer.version import VERSION
@@ -85,7 +86,7 @@ _ELSEWHERE = {"--from": "; `kernelscope import --from NAME FILE -o DIR` reads a 
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """Says what is wrong in one line, with the way to the help, and exits with 2."""
 
     def error(self, message: str) -> None:  # type: ignore[override]

@@ -52,7 +52,7 @@ class Events:
     duration_ns (Int64, null where there is none), and the arguments as arg_NAME (category). Events of metadata are not in it.
     processes: a name for each process, empty where it has none; process_keys: what the file calls them. threads: process, key
     and name of each. start_us: when the time began, microseconds since the epoch, where Horovod says so. header: JSON text of the
-    file's other keys. repaired, cut: as EventList has them.
+    file's other keys. repaired, odd, cut: as EventList has them.
     """
 
     table: pd.DataFrame
@@ -62,6 +62,7 @@ class Events:
     start_us: int | None = None
     header: dict[str, bytes] = field(default_factory=dict)
     repaired: int = 0
+    odd: int = 0
     cut: bool = False
 
 
@@ -71,14 +72,14 @@ def read(path: Path | str, arguments: Sequence[str] = (), open_ended: bool = Fal
     open_ended: as EventList has it.
     """
     collected = _Collected(arguments)
-    events = EventList(path, collected.decode, open_ended=open_ended)
+    events = EventList(path, collected.decode, open_ended=open_ended, event=_ChromeEvent)
     try:
         parts = list(events)
     except msgspec.ValidationError as error:
         raise EvidenceError(f"{path}: no chrome trace of events: {error}; export it again") from error
     result = collected.events
     result.table = _joined([part for part in parts if len(part)], arguments)
-    result.header, result.repaired, result.cut = events.header, events.repaired, events.cut
+    result.header, result.repaired, result.odd, result.cut = events.header, events.repaired, events.odd, events.cut
     result.processes = [collected.process_names.get(key, "") for key in result.process_keys]
     result.threads = [(process, key, collected.thread_names.get((process, key), "")) for process, key in collected.threads]
     return result

@@ -25,6 +25,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import blocks
 
 Piece = TypeVar("Piece")
+T = TypeVar("T")
 Buffer = bytes | memoryview
 
 SIZE = 2 << 20  # bytes of JSON decoded at once: some 8 thousand events, whose objects stay in the processor's cache
@@ -32,8 +33,11 @@ _AHEAD = 4  # blocks that are unpacked before they are asked for
 _SLACK = 16  # an error in the last bytes of a piece is that of the cut
 _CANDIDATES = 4  # ends of a piece that are tried before a longer piece is
 
+ODD = "elements of traceEvents that are no events, left out"  # a diagnostic of all formats
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BOMB_SIZE = 64 << 20  # a trace may always unpack to this much
+_MOST_SIFTED = 4 * SIZE  # text that is taken apart to find what is no event: elements of a few bytes take many times as much
 
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIKELY_BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"')
@@ -58,6 +62,7 @@ class _Beside(msgspec.Struct):
 
 
 _BESIDE = msgspec.json.Decoder(_Beside)
+_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -67,11 +72,11 @@ class EventList(Generic[Piece]):
     path: the file. decode: returns what is made of the events of a whole JSON list, of which it must keep no view; it lets
     msgspec.DecodeError through for what is no JSON and is called again with another cut. size: bytes of text in a piece.
     content: the file's, if it is read. open_ended: whether a bare list may end anywhere, as programs leave it that write events
-    one by one: what is behind its last whole event is left out then.
+    one by one: what is behind its last whole event is left out then. event: the type that `decode` needs elements to be of.
     Iterating raises EvidenceError, naming file, place and remedy, for what cannot be read.
     header: after the iteration, the JSON text of every other key of the top-level object. repaired: pieces of text that were
-    no JSON (bare nan, single backslashes, stray bytes) and were mended. bare: whether the file is the bare list. cut: whether the
-    file ends inside of an event.
+    no JSON (bare nan, single backslashes, stray bytes) and were mended. odd: elements of the list that are no such events (null,
+    numbers), which are left out. bare: whether the file is the bare list. cut: whether the file ends inside of an event.
     """
 
     def __init__(
@@ -81,13 +86,15 @@ class EventList(Generic[Piece]):
         size: int = SIZE,
         content: bytes | None = None,
         open_ended: bool = False,
+        event: Any = dict[str, msgspec.Raw],
     ) -> None:
         self.path, self._content, self._open_ended = path, content, open_ended
         self.cut = False
+        self.odd = 0
         self.header: dict[str, bytes] = {}
         self.repaired = 0
         self.bare = False
-        self._decode, self._size = decode, size
+        self._decode_list, self._event, self._size = decode, msgspec.json.Decoder(event), size
         # text not yet decoded, from the bracket or comma before the next event on, and where it stands in the unpacked file
         self._buffer, self._offset = bytearray(), 0
 
@@ -168,6 +175,28 @@ class EventList(Generic[Piece]):
             self._buffer[comma] = _COMMA
         self._decoded(memoryview(self._buffer))  # cannot succeed: refuses what no longer piece will make valid
         return None
+
+    def _decode(self, text: Buffer) -> Piece:
+        """Return the events of a whole list; what is no event is left out where anything else is there."""
+        try:
+            return self._decode_list(text)
+        except msgspec.ValidationError:
+            if len(text) > _MOST_SIFTED:
+                raise
+            elements = _ELEMENTS.decode(text)
+            kept = [element for element in elements if self._is_event(element)]
+            if not kept or len(kept) == len(elements):
+                raise
+        result = self._decode_list(b"[" + b",".join(kept) + b"]")
+        self.odd += len(elements) - len(kept)
+        return result
+
+    def _is_event(self, element: msgspec.Raw) -> bool:
+        try:
+            self._event.decode(element)
+        except msgspec.ValidationError:
+            return False
+        return True
 
     def _decoded(self, text: memoryview) -> Piece | None:
         """Return the events of a whole list, mended if it is no JSON as it stands; None if it was cut at the wrong place."""
@@ -252,6 +281,16 @@ class EventList(Generic[Piece]):
             at, what = int(place[1]) - prefix, _AT_BYTE.sub("", what).strip()
         at = max(self._offset + at, 0)
         return EvidenceError(f"{self.path}: not JSON, or cut short, at byte {at} ({what}); export or copy the trace again")
+
+
+def listed(path: Path | str, content: bytes, event: type[T]) -> tuple[list[T], int]:
+    """Return the events of a trace that is read whole, and how many elements of its list are none of this type.
+
+    Raises EvidenceError for what cannot be read, and msgspec.ValidationError where all are of other types.
+    """
+    decoder = msgspec.json.Decoder(list[event])  # type: ignore[valid-type]
+    pieces = EventList(path, decoder.decode, content=content, event=event)
+    return [one for piece in pieces for one in piece], pieces.odd
 
 
 def _is_inside(error: Exception, length: int) -> bool:

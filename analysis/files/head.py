@@ -10,6 +10,7 @@ from pathlib import Path
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
 from kernelscope.analysis.files.magic import SQLITE_MAGIC, UTF16_MARKS, container, packing
+from kernelscope.analysis.files.sqlite_names import Names, stored_tables
 
 SIZE = 1 << 16
 _MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so
@@ -53,10 +54,10 @@ class Head:
         return container(self.content) or "file"
 
     @cached_property
-    def tables(self) -> frozenset[str]:
+    def tables(self) -> Names:
         """The names of a SQLite database's own tables (no views, no virtual ones); empty for anything else."""
         if not self.content.startswith(SQLITE_MAGIC):
-            return frozenset()
+            return Names()
         with packed.plain_file(self.path) as path:
             return _tables(path)
 
@@ -71,7 +72,7 @@ _LOGS = {"-wal": b"\x37\x7f\x06", "-journal": b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7
 _LOG_HEADER = 32  # bytes; a log that is no longer holds no change
 
 
-def _tables(path: Path) -> frozenset[str]:
+def _tables(path: Path) -> Names:
     """Return the names of a database's own tables; raise EvidenceError where they cannot be read."""
     refuse_unmerged(path)
     try:
@@ -79,13 +80,11 @@ def _tables(path: Path) -> frozenset[str]:
         database.set_progress_handler(lambda: 1, _MOST_STEPS)  # a schema that takes longer is no capture's
         database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
         try:
-            names = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000"
-            rows = database.execute(names).fetchall()
+            return Names(stored_tables(database))
         finally:
             database.close()
     except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it does not understand
         raise EvidenceError(f"{path}: damaged SQLite file ({str(error)[:200]}); copy or export it again") from error
-    return frozenset(str(row[0]) for row in rows)
 
 
 def refuse_unmerged(path: Path) -> None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import refuse_unmerged
 from kernelscope.analysis.files.magic import SQLITE_MAGIC
+from kernelscope.analysis.files.sqlite_names import Names, folded, stored_tables
 
 _HEADER = 100
 _LEAF, _INTERIOR = 0x0D, 0x05
@@ -54,7 +55,8 @@ class _Column(NamedTuple):
 
 class _StoredTable(NamedTuple):
     root: int
-    columns: dict[str, _Column]
+    names: Names  # of its columns
+    columns: dict[str, _Column]  # by folded name
 
 
 class Batch:
@@ -106,7 +108,11 @@ class Batch:
 
 
 class Database:
-    """A SQLite file's own tables. Use as a context manager; raises EvidenceError for whatever is not one or is damaged."""
+    """A SQLite file's own tables. Use as a context manager; raises EvidenceError for whatever is not one or is damaged.
+
+    Names of tables and columns are found in whatever case they are asked for. tables: of those stored in the file; views and
+    virtual tables are none.
+    """
 
     def __init__(self, path: Path):
         self.path = path
@@ -120,8 +126,9 @@ class Database:
         self._catalogue: sqlite3.Connection | None = None
         try:
             self._read_header()
-            names = "SELECT CAST(name AS TEXT), rootpage FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
-            self._roots = dict(self._schema(names))
+            stored = self._schema(stored_tables)
+            self.tables = Names(stored)
+            self._roots = {folded(name): page for name, page in stored.items()}
         except BaseException:
             self._close()
             raise
@@ -137,18 +144,13 @@ class Database:
         if self._catalogue:
             self._catalogue.close()
 
-    @property
-    def tables(self) -> frozenset[str]:
-        """Names of the tables; views and virtual tables are none."""
-        return frozenset(self._roots)
-
-    def columns(self, table: str) -> frozenset[str]:
+    def columns(self, table: str) -> Names:
         """Names of a table's columns; none if there is no such table."""
-        return frozenset(self._table(table).columns) if table in self._roots else frozenset()
+        return self._table(table).names if table in self.tables else Names()
 
     def rows(self, table: str) -> int:
         """Return how many rows the table has at most: their numbers ascend, mostly without gaps."""
-        if table not in self._roots:
+        if table not in self.tables:
             return 0
         leaves = self._leaves(table)
         decoder = _Decoder(self, table, {})
@@ -161,10 +163,10 @@ class Database:
 
         Columns that the table lacks are null; a table that does not exist has no rows.
         """
-        if table not in self._roots:
+        if table not in self.tables:
             return
         known = self._table(table).columns
-        wanted = {name: known[name] for name in columns if name in known}
+        wanted = {name: known[folded(name)] for name in columns if folded(name) in known}
         leaves = self._leaves(table)
         step = max(1, _BATCH_BYTES // self._page_size)
         parts = [leaves[start : start + step] for start in range(0, leaves.size, step)]
@@ -208,8 +210,8 @@ class Database:
             raise EvidenceError(f"{self.path}: cut short: {self.page_count} of {stated} pages are there; copy or export it again")
         self.encoding = _ENCODINGS.get(int.from_bytes(header[56:60], "big"), "utf8")
 
-    def _schema(self, query: str, *parameters: str) -> list[Any]:
-        """Return the rows of a query on the schema. SQLite parses it; no table's rows are read."""
+    def _schema(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what is asked of the schema. SQLite parses it; no table's rows are read."""
         try:
             if not self._catalogue:  # one for all queries: SQLite parses the whole schema for the first one
                 self._catalogue = sqlite3.connect(
@@ -217,7 +219,7 @@ class Database:
                 )
                 self._catalogue.text_factory = lambda raw: raw.decode("utf8", errors="replace")
                 self._catalogue.set_progress_handler(lambda: 1, _SCHEMA_STEPS)
-            return self._catalogue.execute(query, parameters).fetchmany(100_000)
+            return ask(self._catalogue)
         except UnicodeDecodeError as error:  # SQLite quotes what it does not understand
             raise EvidenceError(f"{self.path}: damaged SQLite file (unreadable schema); copy or export it again") from error
         except sqlite3.Error as error:
@@ -226,14 +228,16 @@ class Database:
 
     def _table(self, name: str) -> _StoredTable:
         if name not in self._tables:
-            columns = self._schema("SELECT cid, name, upper(type), pk, hidden, dflt_value FROM pragma_table_xinfo(?)", name)
+            described = "SELECT cid, name, upper(type), pk, hidden, dflt_value FROM pragma_table_xinfo(?)"
+            columns = self._schema(lambda database: database.execute(described, (name,)).fetchmany(100_000))
             if any(hidden for *_, hidden, _ in columns):
                 raise EvidenceError(f"{self.path}: table {name} has computed columns, which no profiler writes; record it again")
             keys = sum(1 for _, _, _, key, _, _ in columns if key)
             self._tables[name] = _StoredTable(
-                int(self._roots[name]),
+                int(self._roots[folded(name)]),
+                Names(column for _, column, *_ in columns),
                 {
-                    column: _Column(position, bool(key) and keys == 1 and kind == "INTEGER")
+                    folded(column): _Column(position, bool(key) and keys == 1 and kind == "INTEGER")
                     for position, column, kind, key, _, _ in columns
                 },
             )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.sqlite_names import stored_tables
 from kernelscope.analysis.secrets import screens as secret_screens
 from kernelscope.tracer.inside import secret_values
 from kernelscope.tracer.inside.secret_values import shown
@@ -63,9 +64,7 @@ def damaged(path: Path, error: sqlite3.Error) -> EvidenceError:
 
 def tables(database: sqlite3.Connection) -> list[str]:
     """Return the names of the tables that are stored in the database itself."""
-    names = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type = 'table' AND rootpage > 0 ORDER BY name LIMIT 10000"
-    rows = database.execute(names)
-    return [str(row[0], "utf8", "replace") for row in rows if isinstance(row[0], bytes)]
+    return sorted(stored_tables(database))
 
 
 def quoted(name: str) -> str:

@@ -59,6 +59,25 @@ def test_wrong_use_is_answered_in_one_line(tmp_path, arguments, status, expected
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "profile", "explain", "report", "run", "compare", "sweep", "import", "export", "redact", "confirm", "ranks", "agent",
+        "data convert",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("behind", [True, False])
+def test_an_empty_output_is_refused_in_one_line(tmp_path, monkeypatch, command, behind):
+    monkeypatch.chdir(tmp_path)
+    for empty in (["-o", ""], ["--report=" if command == "explain" else "--output="]):
+        words = ["a", *empty] if behind and command != "profile" else [*empty, "a"]
+        done = called(*command.split(), *words)
+        assert done.returncode == 2
+        assert "the name is empty; write one" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_interpreter_without_the_framework(tmp_path):
     done = kernelscope("run", "lenet", "-f", "mxnet", "-o", tmp_path / "out", "--python", sys.executable)
     assert done.returncode == 4

@@ -56,6 +56,8 @@ def test_a_file_that_is_there_is_kept(packed):
         (["run", "lenet", "-f", "nothing", "-o", "x"], 2, "unknown framework 'nothing'; known: pytorch"),
         (["run", "lenet", "-f", "pytorch", "-o", "x", "--data", "/nowhere"], 2, "--data /nowhere: not a folder"),
         (["run", "lenet", "-f", "pytorch", "-o", "/proc/nowhere"], 3, "name another folder"),
+        (["run", "lenet", "-f", "pytorch", "-o", ""], 2, "the name is empty; write one"),
+        (["profile", "-o", "", "--", "train.py"], 2, "the name is empty; write one"),
         ([], 2, "no command; say run, profile or check"),
         (["run", "lenet"], 2, "the following arguments are required: -f/--framework"),
         (["profile"], 2, "no command; write it behind --"),

@@ -132,7 +132,7 @@ def test_a_script_that_closes_its_descriptors(tmp_path: Path, what: str) -> None
         assert "lines of libraries: the program closed its stdout or sent it elsewhere" in done.stderr
 
 
-@pytest.mark.parametrize("what", ["forbids_open", "mocks_open", "replaces_functions"])
+@pytest.mark.parametrize("what", ["forbids_open", "mocks_open", "replaces_functions", "empties_the_path"])
 def test_what_a_script_replaces_is_not_what_the_recorder_calls(tmp_path: Path, what: str) -> None:
     done = _bad(tmp_path / "run", what)
     assert (done.returncode, done.stdout.removeprefix("before\n")) == (0, _ALL), done.stderr

@@ -16,7 +16,7 @@ from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.staging import stage
-from tests.tracer.toy import SHORT
+from tests.tracer.toy import SHORT, unrecorded
 from tests.tracer.toy import profiled as recorded
 
 CHILDREN = Path(__file__).parent / "children"
@@ -180,3 +180,35 @@ def test_a_process_that_is_forked_behind_the_passes_ends(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.split()) == sorted(["from", "Python", "from", "C", "left", "with", "7"])
     assert "steps: clean 5, layers 2, kernels 2, lines 2" in done.stderr
+
+
+_MODE = """
+import collections, torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+class Counting(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        calls[str(function).split(".")[1]] += 1
+        return function(*arguments, **(keywords or {}))
+
+calls = collections.Counter()
+texts, table, layer = torch.arange(80).reshape(4, 20), torch.nn.Embedding(80, 4), torch.nn.Linear(4, 4)
+model = torch.nn.Sequential(table, layer)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with Counting():
+    for step in range(80):
+        optimizer.zero_grad()
+        model(texts).sum().backward()
+        optimizer.step()
+print(sorted(calls.items()))
+"""
+
+
+def test_a_mode_of_the_program_sees_its_own_calls_and_none_of_ours(tmp_path: Path) -> None:
+    """Such as the end of the annotation around an optimizer's step, in which a pass ends."""
+    python = str(environments.resolve("pytorch", None).python)
+    alone = unrecorded(python, "-c", _MODE)
+    assert "('_record_function_enter_new', 160), ('_record_function_exit', 160)" in alone.stdout
+    done = recorded(tmp_path / "run", python, "-c", _MODE, options=SHORT, timeout=60)
+    assert "steps: clean 5, layers 2, kernels 2, lines 2" in done.stderr
+    assert done.stdout == alone.stdout

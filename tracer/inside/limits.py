@@ -4,7 +4,7 @@ import ctypes
 import os
 import resource
 import signal
-from typing import Callable
+from typing import Any, Callable
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -19,24 +19,35 @@ def memory(most_bytes: int) -> None:
 
 
 def end_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the parent ends, however that happens; where there is no prctl nothing is asked."""
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):
-        pass  # the closed pipe ends the child too, once it looks at it
+    """Ask the kernel for SIGKILL when the parent ends, however that happens; where there is no prctl nothing is asked.
+
+    The closed pipe ends the child too, once it looks at it.
+    """
+    _asking(signal.SIGKILL)()
 
 
 def ending_with_us(number: int) -> Callable[[], None]:
     """Return what a process calls between its fork and its program: it gets this signal when we end, however that happens.
 
-    What it starts itself does not. The libraries are loaded here: after a fork among threads a lock of the loader may be held.
+    What it starts itself does not.
     """
-    parent, prctl = os.getpid(), getattr(ctypes.CDLL(None), "prctl", None)
+    parent, ask = os.getpid(), _asking(number)
 
-    def ask() -> None:
-        if prctl is not None:
-            prctl(_PR_SET_PDEATHSIG, int(number))
-            if os.getppid() != parent:  # we ended before that
-                os.kill(os.getpid(), number)
+    def between() -> None:
+        ask()
+        if os.getppid() != parent:  # we ended before that
+            os.kill(os.getpid(), number)
 
-    return ask
+    return between
+
+
+def _asking(number: int) -> Callable[[], Any]:
+    """Return what asks the kernel for this signal when the parent ends, and nothing where there is no prctl.
+
+    The library is loaded here: after a fork among threads a lock of the loader may be held.
+    """
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return lambda: None
+    return lambda: prctl(_PR_SET_PDEATHSIG, int(number))

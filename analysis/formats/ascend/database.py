@@ -24,7 +24,8 @@ from kernelscope.analysis.formats.ascend import launches, tasks
 from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.trace import Trace, conform
 
-_WORK, _TOTALS = frozenset({"TASK", "COMMUNICATION_OP"}), re.compile(r"StepTraceTime|CommAnalyzer\w+|CommunicationGroupMapping")
+_WORK = frozenset({"TASK", "COMMUNICATION_OP"})
+_TOTALS = re.compile(r"StepTraceTime|CommAnalyzer\w+|CommunicationGroupMapping", re.IGNORECASE)
 _BESIDE = "name ascend_pytorch_profiler_*.db, kernel_details.csv or trace_view.json beside it"
 _OPERATOR, _QUEUE, _PYTHON = 50001, 50002, 50003  # ENUM_API_TYPE
 _NO_CONNECTION = 0xFFFFFFFF

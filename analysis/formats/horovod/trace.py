@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import chrome_events
+from kernelscope.analysis.files import chrome_events, chrome_json
 from kernelscope.analysis.files.chrome_events import Events
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.kineto.tables import paired
@@ -56,6 +56,7 @@ def read(path: Path) -> Trace:
         "begins and ends without the other": unpaired,
         "the file ends inside of an event": int(result.cut),
         "pieces of text that were no JSON, mended": result.repaired,
+        chrome_json.ODD: result.odd,
         "events of other phases, not read": others,
     }
     return Trace(

@@ -46,6 +46,7 @@ class EventColumns:
     numbers (-1 for none), integers; place, the order in the file, where begins and ends are among them. texts: by column,
     the texts by number. counts: events by phase and category, all of them. untimed: events of a group without a usable time,
     left out. header: JSON text of the file's other keys. repaired: pieces of text that were no JSON and were mended.
+    odd: elements of its list that are no events, left out.
     """
 
     tables: dict[str, dict[str, Column]]
@@ -54,6 +55,7 @@ class EventColumns:
     untimed: dict[str, int] = field(default_factory=dict)
     header: dict[str, bytes] = field(default_factory=dict)
     repaired: int = 0
+    odd: int = 0
 
 
 def gather(
@@ -74,7 +76,8 @@ def gather(
         for pair, count in piece.counts.items():
             counts[pair] = counts.get(pair, 0) + count
     untimed = {name: sum(piece.untimed.get(name, 0) for piece in pieces) for name in groups}
-    return EventColumns(tables, texts, counts, untimed, files[0].header, sum(file.repaired for file in files))
+    repaired, odd = sum(file.repaired for file in files), sum(file.odd for file in files)
+    return EventColumns(tables, texts, counts, untimed, files[0].header, repaired, odd)
 
 
 def _pieces(file: EventList[_PieceColumns]) -> list[_PieceColumns]:

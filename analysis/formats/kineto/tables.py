@@ -35,7 +35,8 @@ class Scan:
 
     tracks: the distinct pairs process, thread as text. header: the other keys of the file's object, as JSON text. counts: events
     by (phase, category), all of them. untimed: events in groups without a usable time, left out of the tables. repaired: pieces
-    of text that were no JSON and were mended. unpaired: begins and ends without the other.
+    of text that were no JSON and were mended. odd: elements of the list that are no events, left out. unpaired: begins and ends
+    without the other.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -46,6 +47,7 @@ class Scan:
     untimed: dict[str, int] = field(default_factory=dict)
     unpaired: int = 0
     repaired: int = 0
+    odd: int = 0
 
     def fact(self, *names: str) -> Any:
         """Return the first of these keys of the file's object, decoded; None when it has none that can be."""
@@ -72,7 +74,7 @@ def scan(
 def tables_of(columns: EventColumns, groups: Mapping[str, EventGroup]) -> Scan:
     """Return the groups' tables, of columns that were gathered for them; the columns are used up."""
     untimed = dict(columns.untimed)
-    result = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired)
+    result = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired, odd=columns.odd)
     base = result.fact("baseTimeNanoseconds")
     result.base_ns = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < _LATEST else None
     tracks = _Tracks(columns.texts["process"], columns.texts["thread"])

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.files.chrome_json import ODD
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.kineto import autograd, functions
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
@@ -107,6 +108,7 @@ def counted(scan: Scan) -> dict[str, int]:
         "events of which ph is missing or damaged": kineto_unread.damaged(scan),
         "begins and ends without the other": scan.unpaired,
         "pieces of text that were no JSON, mended": scan.repaired,
+        ODD: scan.odd,
     }
 
 

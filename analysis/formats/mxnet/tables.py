@@ -13,8 +13,8 @@ their process is named after their domain. `read` returns one row a pair (or com
     asynchronous           bool    a task (b, e): for operators the same execution as the row with False
 
 A complete event without a usable duration has a negative one. Its `attrs` count what could not be used: "unpaired" (events
-without a partner of the same name), "untimed" (events without a time), "other_events" (counters and marks) and "unfinished" (1
-where the dump was not closed, as dump(finished=False) leaves it).
+without a partner of the same name), "untimed" (events without a time), "other_events" (counters and marks), "odd" (elements of
+the list that are no events) and "unfinished" (1 where the dump was not closed, as dump(finished=False) leaves it).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import pandas as pd
 import pyarrow as pa
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import stream
+from kernelscope.analysis.files import chrome_json, stream
 from kernelscope.analysis.files.packed import read_content
 
 _LAST_US = 9_000_000_000_000_000  # later times do not fit 64 bits as ns
@@ -85,7 +85,7 @@ def parse(content: bytes, source: str = "dump") -> pd.DataFrame:
 
 def parse_all(content: bytes, source: str = "dump") -> Dump:
     """Return all that a dump's JSON text holds; raises EvidenceError as `read` does."""
-    events, unfinished = _decode(content, source)
+    events, odd, unfinished = _decode(content, source)
     columns = _columns(events)
     phase = columns["phase"].to_numpy(dtype=object)
     timed = np.asarray((columns["ts"] >= 0) | (phase == "M"), dtype=bool)
@@ -98,22 +98,32 @@ def parse_all(content: bytes, source: str = "dump") -> Dump:
     order = np.argsort(begin, kind="stable")
     table = _executions(columns, phase, begin[order], end[order], names)
     other = int((~np.isin(phase, ["B", "E", "b", "e", "M", "X"])).sum())
-    table.attrs.update(unpaired=unpaired, untimed=untimed, other_events=other, unfinished=int(unfinished))
+    table.attrs.update(unpaired=unpaired, untimed=untimed, other_events=other, odd=odd, unfinished=int(unfinished))
     return Dump(table, _counters(columns[phase == "C"]), _marks(columns[np.isin(phase, ["i", "I", "R"])]), list(names.values()))
 
 
-def _decode(content: bytes, source: str) -> tuple[list[_ProfilerEvent], bool]:
-    """Return the events, and whether the file had to be closed first."""
+def _decode(content: bytes, source: str) -> tuple[list[_ProfilerEvent], int, bool]:
+    """Return the events, how many elements of the list are none, and whether the file had to be closed first."""
     try:
-        return _DECODER.decode(content).events, False
+        return *_events(content, source), False
     except msgspec.ValidationError as error:
         raise EvidenceError(f"{source}: not a dump of mx.profiler: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EvidenceError) as error:
         try:
-            return _DECODER.decode(content.rstrip().removesuffix(b",") + b"]}").events, True
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return *_events(content.rstrip().removesuffix(b",") + b"]}", source), True
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EvidenceError):
             pass
+        if isinstance(error, EvidenceError):
+            raise
         raise EvidenceError(f"{source}: not JSON, or cut short ({error}); dump it again with profiler.dump()") from error
+
+
+def _events(content: bytes, source: str) -> tuple[list[_ProfilerEvent], int]:
+    """Return the events, and how many elements of the list are none: these are looked for where the list as it is does not do."""
+    try:
+        return _DECODER.decode(content).events, 0
+    except msgspec.ValidationError:
+        return chrome_json.listed(source, content, _ProfilerEvent)
 
 
 def _columns(events: list[_ProfilerEvent]) -> pd.DataFrame:

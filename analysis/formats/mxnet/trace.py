@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.formats import scopes
@@ -58,6 +59,7 @@ def read(path: Path) -> Trace:
         "events without a time": int(dump.executions.attrs["untimed"]),
         "events without a usable duration": int((~usable).sum()),
         "operators recorded again as tasks": int(tasks.sum()),
+        chrome_json.ODD: int(dump.executions.attrs["odd"]),
         "dump not closed": int(dump.executions.attrs["unfinished"]),
     }
     return Trace(

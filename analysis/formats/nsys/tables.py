@@ -7,7 +7,7 @@ what was traced. Texts stand inline or as numbers of StringIds; small sets of nu
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -49,7 +49,7 @@ class Tables(Protocol):
     def path(self) -> Path:
         """The file or folder."""
 
-    def columns(self, table: str) -> frozenset[str]:
+    def columns(self, table: str) -> Set[str]:
         """Names of a table's columns; none if there is no such table."""
 
     def rows(self, table: str) -> int:

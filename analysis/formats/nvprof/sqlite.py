@@ -71,7 +71,7 @@ _DEVICE_WORK = {
 def matches(head: Head) -> bool:
     """Return whether these are nvprof's tables: CUPTI's records beside a StringTable (Nsight Systems has StringIds instead)."""
     tables = head.tables
-    return STRINGS in tables and "StringIds" not in tables and any(name.startswith(PREFIX) for name in tables)
+    return STRINGS in tables and "StringIds" not in tables and bool(tables.beginning(PREFIX))
 
 
 def read(path: Path) -> Trace:

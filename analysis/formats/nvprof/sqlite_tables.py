@@ -37,7 +37,7 @@ class NvprofDatabase(Database):
         """
         present = self.columns(table)
         wanted = {name: kind for name, kind in columns.items() if name in present or kind != "int?"}
-        whole = bool(wanted) and present.issuperset(wanted)
+        whole = bool(wanted) and present >= wanted.keys()
         parts = list(self.scan(table, list(wanted), lambda rows: _typed(rows, wanted) if whole else ([], rows.size)))
         left_out = sum(count for _, count in parts)
         if left_out:

@@ -24,7 +24,7 @@ from kernelscope.analysis.formats.rocm import work
 from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
-_STRINGS = re.compile(r"rocpd_string(_[0-9A-Za-z_]+)")
+_STRINGS = re.compile(r"rocpd_string(_[0-9A-Z_]+)", re.IGNORECASE)
 _SIZES = tuple(f"workgroup_size_{axis}" for axis in "xyz")
 _GRID = tuple(f"grid_size_{axis}" for axis in "xyz")
 _PLACE = ("pid", "tid", "agent_id", "queue_id", "stream_id")

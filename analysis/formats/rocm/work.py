@@ -16,6 +16,7 @@ import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import sqlite_columns
+from kernelscope.analysis.files.sqlite_names import Names, folded
 from kernelscope.analysis.files.sqlite_pages import Database
 from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.trace import Trace, conform
@@ -252,9 +253,10 @@ def integers(values: Sequence[Any], what: str) -> pd.Series:
 def unread(database: Database, known: Sequence[str], suffix: str = "") -> dict[str, int]:
     """Return the tables of rocpd that have rows and are not known, by name, and how many."""
     result = {}
-    for table in sorted(database.tables):
-        name = table.removesuffix(suffix) if suffix else table
-        if name.startswith("rocpd_") and name not in known and (not suffix or table.endswith(suffix)):
+    names = Names(known)
+    for table in sorted(database.tables.beginning("rocpd_")):
+        name = table[: len(table) - len(suffix)]
+        if name not in names and folded(table).endswith(folded(suffix)):
             rows = sqlite_columns.count(database, table)
             if rows:
                 result[name] = rows

@@ -11,6 +11,7 @@
     others    how many events there are of other phases, by phase: dependencies (s, t), tensors' lives (N, O, D)
     untimed   executions without a usable time, which are left out
     damaged   events with a duration, as only executions have it, of a phase that TensorFlow does not write
+    odd       elements of the list that are no events, which are left out
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.files.packed import read_content
 
 _PHASES = frozenset("XMCstfNOD")
@@ -69,12 +71,13 @@ class Timeline:
     others: dict[str, int]
     untimed: int
     damaged: int
+    odd: int
 
 
 def read(path: Path | str) -> Timeline:
     """Return what a file holds; raises EvidenceError when it cannot be read or is none of these."""
     try:
-        events = _DECODER.decode(read_content(path)).events
+        events, odd = _decode(read_content(path), path)
         names = {
             row.pid: _ARGUMENTS.decode(row.args).name or "" for row in events if row.ph == "M" and row.name == "process_name"
         }
@@ -97,7 +100,16 @@ def read(path: Path | str) -> Timeline:
         others={phase: count for phase, count in phases.items() if phase not in ("X", "M", "C")},
         untimed=int((~usable).sum()),
         damaged=len(damaged),
+        odd=odd,
     )
+
+
+def _decode(content: bytes, path: Path | str) -> tuple[list[_StepEvent], int]:
+    """Return the events, and how many elements of the list are none."""
+    try:
+        return _DECODER.decode(content).events, 0
+    except msgspec.ValidationError:
+        return chrome_json.listed(path, content, _StepEvent)
 
 
 def _executions(rows: list[_StepEvent], arguments: list[_Arguments], names: dict[int | str, str]) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import scopes
 from kernelscope.analysis.formats.tensorflow import run_metadata
@@ -52,6 +53,7 @@ def read(path: Path) -> Trace:
         "device rows on no stream": int(work["thread"].isna().sum()),
         "executions without a time": timeline.untimed,
         "executions of which ph is damaged": timeline.damaged,
+        chrome_json.ODD: timeline.odd,
         "executions on a GPU without their arguments, left out": bare,
         "dependencies not read": sum(timeline.others.get(phase, 0) for phase in "stf"),
         "lives of tensors not read": sum(timeline.others.get(phase, 0) for phase in "NOD"),

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import chrome_events
+from kernelscope.analysis.files import chrome_events, chrome_json
 from kernelscope.analysis.files.chrome_events import Events
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.xplane import columns as xplane_columns
@@ -125,6 +125,8 @@ def _remark(trace: Trace, result: Events, others: dict[str, int]) -> None:
         notes.append(f"events of these phases (counters, arrows, asynchronous work) are not read: {shown}")
     if result.repaired:
         trace.diagnostics["pieces of text that were no JSON, mended"] = result.repaired
+    if result.odd:
+        trace.diagnostics[chrome_json.ODD] = result.odd
     if not warnings:
         del trace.info["warnings"]
     returned = _whole(result.header.get("returnedEventsSize"))

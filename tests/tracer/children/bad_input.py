@@ -133,6 +133,12 @@ def replaces_functions():
     replaced(values + of_os + of_paths + of_json + of_time + [(builtins, "print", forbidden)])
 
 
+def empties_the_path():
+    """Nothing of the standard library can be imported any more that was not before."""
+    sys.path[:] = []
+    run(STEPS)
+
+
 def fails_in_the_recorder():
     """What the recorder does fails, and so does what it would note of that."""
     from kernelscope.tracer.inside import own

@@ -13,6 +13,7 @@ from kernelscope.tracer.inside.agent import check, nvml, profile
 from kernelscope.tracer.inside.agent.child_process import ChildError
 from kernelscope.tracer.inside.agent.session import Session
 from kernelscope.tracer.inside.launching.errors import NoSuchCommand
+from kernelscope.tracer.inside.launching.parsing import Parser
 
 ABOUT = "kernelscope/tracer/inside/agent/about.json"  # in the packed file: what it was made of
 EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 files cannot be written, 4 the framework's process failed"
@@ -22,7 +23,7 @@ class UsageError(Exception):
     """Wrong use: one line that says what is wrong and what would be right."""
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """Says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:

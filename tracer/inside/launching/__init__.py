@@ -3,6 +3,7 @@
 | module | job |
 |---|---|
 | options | what is to be recorded, and the options of command lines for it |
+| parsing | the parser of command lines, which takes no empty names of files |
 | command | the command's process: its environment, signals, exit status |
 | watching | samples of processor, memory and GPU while a pass is recorded |
 | outcome | what the processes left, entered into run.json and said in a few lines |

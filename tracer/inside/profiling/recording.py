@@ -3,7 +3,8 @@
 Adapters tell where steps may end (`stepped`). Everything that a change of passes costs (files, wrappers, a profiler's start) lies
 between two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes that a
 script consists of, the first one that steps is recorded; of several ranks, rank 0 or those that are asked for, each into a folder
-of its own; and no worker of multiprocessing, unless it is a rank or marks its steps itself.
+of its own; and no worker of multiprocessing, unless it is a rank or marks its steps itself. Modules of the standard library
+that passes need are loaded with this one, when the first framework has been imported: later the program's sys.path may be empty.
 
 The specification, a JSON file: folder; mode: auto, train, infer or whole (the one step begins with
 the first import of a framework and ends with the script); plan: [{"pass", "skip", "steps"}] in order, skip being how
@@ -27,7 +28,8 @@ from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.originals import dump, dumps, get_ident, load
 from kernelscope.tracer.inside.own import open, os
-from kernelscope.tracer.inside.profiling import bound, focus, owner, parts, processes, ranks
+from kernelscope.tracer.inside.profiling import bound, focus, host_lines, owner, parts, processes, ranks, sources
+from kernelscope.tracer.inside.profiling.passes import PART, Pass
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.reserve import Reserve
 from kernelscope.tracer.inside.profiling.rounds import Rounds
@@ -38,7 +40,6 @@ NOW_FILE = "now"  # [process, folder of the pass] while a pass is recorded
 NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
 WARMUP_SECONDS = 30.0
 FEWEST_STEPS = 3  # of a pass that takes too long
-PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
 MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, and `with step():` around it"
 SEVERAL_THREADS = "several threads make steps, among which a framework's profiler can crash"
@@ -406,8 +407,6 @@ class Recording(object):
         if self.over:
             return
         self._reserve.release()
-        from kernelscope.tracer.inside.profiling.passes import Pass  # late: it loads what only passes need
-
         if self._started is not None and self._adapter is not None and not self._found:
             self._found = True
             key = self._rounds.closing
@@ -440,8 +439,6 @@ class Recording(object):
 
     def _keep_sources(self) -> None:
         """Keep the program's own files, those of modules that are loaded by now."""
-        from kernelscope.tracer.inside.profiling import host_lines, sources  # late: as above
-
         if not self._focus.quotes:
             return
         try:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.formats import detect
 from kernelscope.analysis.recordings import captures
 
@@ -58,6 +59,15 @@ def test_exchanges_one_after_the_other_are_several(tmp_path):
     trace = captures.read(written(tmp_path / "a.json", [*rows, *later]))
     assert trace.kernels["duration_ns"].tolist() == [110_000, 110_000]
     assert trace.kernels["problem"].tolist() == ["1 tensor", "1 tensor"]
+
+
+@pytest.mark.parametrize("end", ["]", ",\n", ',\n{"ph": "B", "na'])
+@pytest.mark.parametrize("odd", [None, [], {"ph": 1}, {"ph": "B", "name": "X", "ts": 1, "pid": []}])
+def test_what_is_no_event_is_left_out_and_counted(tmp_path, odd, end):
+    rows = list(events(1))
+    trace = captures.read(written(tmp_path / "a.json", [*rows[:5], odd, *rows[5:]], end))
+    assert trace.kernels["duration_ns"].tolist() == [110_000]
+    assert trace.diagnostics[chrome_json.ODD] == 1
 
 
 def test_begins_without_an_end_are_counted(tmp_path):

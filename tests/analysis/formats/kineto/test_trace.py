@@ -10,8 +10,11 @@ from functools import cache
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import chrome_json
+from kernelscope.analysis.files.chrome_json import ODD
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.kineto import trace as kineto
+from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import TABLES
 from tests.analysis.accounting.corpus import marks_of
 from tests.places import ROOT
@@ -520,11 +523,29 @@ def test_known_faults_of_profilers_are_mended(tmp_path):
     assert trace.diagnostics == {"pieces of text that were no JSON, mended": 1}
 
 
+@pytest.mark.parametrize("odd", [None, 5, True, "x", [], [{"ph": "X"}, {"ph": "X"}]])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_what_is_no_event_is_left_out_and_told_by_every_command(tmp_path, odd, place):
+    events = [event("k", "kernel", start, 2, correlation=start, device=0, stream=7) for start in (1, 5, 9)]
+    events[place:place] = [odd, odd]
+    for content in (events, {"schemaVersion": 1, "traceEvents": events, "traceName": "t"}):
+        trace = read_text(tmp_path, content)
+        assert trace.kernels["duration_ns"].tolist() == [2000, 2000, 2000]
+        assert trace.diagnostics == captures.lost(trace) == {ODD: 2}
+
+
+def test_a_file_of_hardly_anything_but_what_is_no_event_is_refused_before_it_takes_much_memory(tmp_path):
+    path = tmp_path / "nulls.json"
+    path.write_bytes(b'{"schemaVersion": 1, "traceEvents": [{"ph": "X"}' + b",null" * (chrome_json.SIZE) + b"]}")
+    with pytest.raises(EvidenceError, match="not a trace"):
+        kineto.read(path)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b'{"schemaVersion": 1, "traceEvents": [' + b"[" * 100_000, "nested too deeply"),
-        (b"[" * 100_000, "not a trace"),
+        (b"[" * 100_000, "nested too deeply"),
         (b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "args": {"Input Dims": ' + b"[" * 100_000, "nested too deeply"),
         (b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a', "byte 56"),
         (b'{"traceEvents": [{"ph": "X"}, {"ph" "X"}]}   ', "byte 36"),
@@ -546,14 +567,14 @@ def test_bad_files_are_refused_in_one_line(tmp_path, content, message):
     assert "\n" not in str(refused.value)
 
 
-ODD = [None, True, -1, 0, 2**63, 10**40, 0.5, 1e300, "", "x", "7", [], [1], {}, {"a": [1]}]
+TYPES = [None, True, -1, 0, 2**63, 10**40, 0.5, 1e300, "", "x", "7", [], [1], {}, {"a": [1]}]
 
 
 @pytest.mark.parametrize("field", ["ph", "ts", "dur", "name", "cat", "pid", "tid", "id", "args"])
 def test_wrong_types_in_events_are_survived(tmp_path, field):
     events = []
     for category in ("cpu_op", "user_annotation", "cuda_runtime", "kernel", "gpu_memcpy", "cuda_sync", "python_function", ""):
-        for odd in ODD:
+        for odd in TYPES:
             events.append(event("ProfilerStep#1", category, 1, 1, correlation=1, device=0, stream=7) | {field: odd})
     trace = read_text(tmp_path, [event("aten::mm", "cpu_op", 1, 1), *events])
     assert set(vars(trace)) >= set(TABLES)
@@ -566,7 +587,7 @@ def test_wrong_types_in_events_are_survived(tmp_path, field):
 def test_wrong_types_in_arguments_are_survived(tmp_path, argument):
     events = []
     for category in ("cpu_op", "cuda_runtime", "kernel", "gpu_memcpy", "cuda_sync", "python_function", "mtia_ccp_events"):
-        for odd in ODD:
+        for odd in TYPES:
             events.append(event("nn.Module: a", category, 1, 1) | {"args": {"correlation": 1, argument: odd}})
             events.append({"ph": "i", "cat": category, "name": "[memory]", "ts": 1, "args": {"Bytes": 1, argument: odd}})
     trace = read_text(tmp_path, [event("aten::mm", "cpu_op", 1, 1), *events])

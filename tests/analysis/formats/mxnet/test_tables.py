@@ -99,7 +99,7 @@ def test_a_dump_without_events_is_an_empty_table():
     ("content", "message"),
     [
         (b'{"traceEvents": [{"ph": "B", "na', "cut short"),
-        (b'{"schemaVersion": 1}', "not a dump of mx.profiler"),
+        (b'{"schemaVersion": 1}', "no list traceEvents"),
         (b'{"traceEvents": [{"ph": "B", "ts": "soon"}]}', "not a dump of mx.profiler"),
     ],
 )

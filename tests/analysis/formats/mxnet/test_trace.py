@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.mxnet import trace as mxnet
 from kernelscope.analysis.recordings import captures
@@ -203,9 +204,16 @@ def test_events_in_any_order_make_the_same_kernels(tmp_path, order):
 @pytest.mark.parametrize(
     "row", [event("B", "soon"), event("B", 10**30), event("X", 1, dur=1e300), event("B", 1, name=5), [], 5, {"ph": None}]
 )
-def test_damaged_events_refuse_the_file_by_name(tmp_path, row):
-    with pytest.raises(EvidenceError, match=r"dump\.json: not a dump") as raised:
-        read(tmp_path, row)
+def test_a_damaged_event_is_left_out_and_a_file_of_nothing_else_is_refused_by_name(tmp_path, row):
+    whole = json.dumps({"traceEvents": [DEVICE, event("B", 1), row, event("E", 4)]})
+    for text, odd in ((whole, {chrome_json.ODD: 1}), (whole[:-2], {chrome_json.ODD: 1, "dump not closed": 1})):
+        trace = read(tmp_path, text=text)
+        assert trace.kernels["duration_ns"].tolist() == [3000]
+        assert trace.diagnostics == odd
+    path = tmp_path / "nothing.json"
+    path.write_text(json.dumps({"traceEvents": [row]}))
+    with pytest.raises(EvidenceError, match=r"nothing\.json: not a dump") as raised:
+        mxnet.read(path)
     assert "\n" not in str(raised.value)
 
 

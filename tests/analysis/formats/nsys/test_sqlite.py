@@ -11,6 +11,8 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.nsys import sqlite as nsys_sqlite
+from kernelscope.analysis.trace import TABLES
+from tests.analysis.formats.lower_case import lowered
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -443,3 +445,15 @@ def test_many_ranges_are_all_there(tmp_path):
     assert ranges["name"].tolist() == [("one", "two")[i % 2] if i % 5 else f"t{i % 700}" for i in range(count)]
     assert (ranges["start_ns"] == np.arange(count)).all()
     assert (ranges["thread"] == TID + np.arange(count) % 3).all()
+
+
+def test_names_of_tables_and_columns_may_be_in_any_case(tmp_path):
+    path = ROOT / "tests/data/gpu/h200/lenet-pytorch-nsys/kernels/1/nsys.sqlite"
+    other = lowered(path, tmp_path / "lower.sqlite")
+    assert nsys_sqlite.matches(read_head(other))
+    expected, found = nsys_sqlite.read(path), nsys_sqlite.read(other)
+    assert len(expected.kernels)
+    assert len(expected.ranges)
+    assert found.info == expected.info
+    for table in TABLES:
+        pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table))

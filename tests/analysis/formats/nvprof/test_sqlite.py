@@ -18,6 +18,7 @@ from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
 from kernelscope.analysis.formats.nvprof import sqlite as nvprof_sqlite
 from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import Trace
+from tests.analysis.formats.lower_case import lowered
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -244,6 +245,15 @@ def test_serial_kernels_of_old_files(tmp_path):
     assert trace.calls["thread"].unique().tolist() == [77 * 2**32 + 2**32 - 5]
     assert trace.diagnostics == {"kernel_names_not_demangled": 1, "kernels_without_name": 1}
     assert trace.info["source"]["schema"] == 5
+
+
+def test_names_of_tables_and_columns_may_be_in_any_case(tmp_path):
+    columns = {**WORK, "runtimeCorrelationId": "INT", "name": "INT"}
+    path = written(tmp_path, KERNEL=(columns, [(200, 260, 1, 1, 2, 7, 12, 3)]), RUNTIME=(CALL, [(13, 190, 195, 77, -5, 12)]))
+    trace = read(lowered(path, tmp_path / "lower.nvprof"))
+    assert trace.kernels[["name", "duration_ns", "process"]].values.tolist() == [["void kernel<float>(float*, int)", 60, 77]]
+    assert trace.calls["name"].tolist() == ["cudaLaunch"]
+    assert trace.diagnostics == {}
 
 
 def test_rows_without_usable_time_are_counted(tmp_path):

@@ -11,6 +11,7 @@ from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.format import detect
 from kernelscope.analysis.formats.rocm import rocpd
 from kernelscope.analysis.recordings import captures
+from tests.analysis.formats.lower_case import lowered
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -336,6 +337,17 @@ def test_the_third_schema_of_rpd_keeps_long_texts_apart(tmp_path):
     trace = captures.read(written(tmp_path / "trace.rpd", newer))
     assert trace.ranges["name"].tolist() == ["a long range"] * 2
     assert trace.calls["api"].tolist() == ["runtime"] * 3
+
+
+@pytest.mark.parametrize("script", [RPD, V3.format(id="_00ABC")])
+def test_names_of_tables_and_columns_may_be_in_any_case(tmp_path, script):
+    path = written(tmp_path / "a.db", script)
+    expected, found = captures.read(path), captures.read(lowered(path, tmp_path / "lower.db"))
+    assert len(found.kernels)
+    for table in ("kernels", "copies", "calls", "ranges"):
+        assert getattr(found, table).equals(getattr(expected, table))
+    assert found.info["notes"] == expected.info["notes"]
+    assert found.diagnostics == expected.diagnostics
 
 
 def test_other_databases_are_not_taken(tmp_path):

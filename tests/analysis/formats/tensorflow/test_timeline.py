@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import chrome_json
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.tensorflow import timeline as tensorflow_timeline
 from kernelscope.analysis.recordings import captures
@@ -194,11 +195,18 @@ def test_an_execution_whose_phase_is_damaged_is_told_by_every_command(tmp_path):
     assert trace.diagnostics == captures.lost(trace) == {"executions of which ph is damaged": 1}
 
 
+@pytest.mark.parametrize("odd", [None, 5, [], {"ph": 1}, {"ph": "X", "ts": 1e300}])
+def test_what_is_no_event_is_left_out_and_told_by_every_command(tmp_path, odd):
+    trace = read(tmp_path, timeline(("/job:w/device:CPU:0", "MatMul", "m", 1, 2), odd, ("/job:w/device:CPU:0", "Add", "a", 4, 3)))
+    assert trace.kernels["duration_ns"].tolist() == [2000, 3000]
+    assert trace.diagnostics == captures.lost(trace) == {chrome_json.ODD: 1}
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"traceEvents": [', "cut short"), ('{"traceEvents": [{"ph": 1}]}', "not a timeline"), ("{}", "not a timeline"),
-        ('{"traceEvents": [{"ph": "X", "ts": 1e300}]}', "not a timeline"), ("[" * 100000, "cut short|not a timeline"),
+        ('{"traceEvents": [', "cut short"), ('{"traceEvents": [{"ph": 1}]}', "not a timeline"), ("{}", "no list traceEvents"),
+        ('{"traceEvents": [{"ph": "X", "ts": 1e300}]}', "not a timeline"), ("[" * 100000, "cut short|nested too deeply"),
         ('{"traceEvents": [{"ph": "X", "ts": 1, "dur": 1, "args": []}]}', "not a timeline"),
     ],
 )  # fmt: skip

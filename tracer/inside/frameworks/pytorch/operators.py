@@ -12,6 +12,7 @@ which our steps end. So open annotations are ended before the profiler stops; th
 from typing import Any, Callable, List
 
 from kernelscope.tracer.inside.frameworks.pytorch.library import TRACE_FILE, Library
+from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.profiling.patches import Patches
 
@@ -46,8 +47,9 @@ class Operators(object):
     def stop(self) -> List[str]:
         """Stop the profiler and write its trace; return the names of the files."""
         self._patches.undo()
-        while self._open:
-            self._open.pop().__exit__(None, None, None)
+        with unseen(self._library.torch):
+            while self._open:
+                self._open.pop().__exit__(None, None, None)
         self._parts += 1
         name = TRACE_FILE if self._parts == 1 else PART_FILE % self._parts
         return self._library.stop_profiler(self._folder, None if self._dropped else name)

@@ -17,6 +17,7 @@ from kernelscope.tracer.inside.frameworks.pytorch.modules import Layers
 from kernelscope.tracer.inside.frameworks.pytorch.operators import Operators
 from kernelscope.tracer.inside.frameworks.pytorch.padding import Padding
 from kernelscope.tracer.inside.frameworks.pytorch.samples import SOURCE, Samples
+from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.frameworks.script import Base, Seen
 from kernelscope.tracer.inside.plan import WHOLE
 from kernelscope.tracer.inside.profiling import budget, processes
@@ -149,8 +150,9 @@ class Adapter(Base):
     def _called_model(self, model: Any, given: Tuple[Any, ...], output: Any) -> None:
         trains = self.recording.trains and self.recording.spec["mode"] != "infer"
         if model.training or not trains:  # else it is evaluated
-            self.samples.called(model, given, output)
-            self.padding.called(model, given)
+            with unseen(self.torch):
+                self.samples.called(model, given, output)
+                self.padding.called(model, given)
         if not trains:
             self.samples.stepped()
         self.recording.stepped(self, id(model), training=False)
