@@ -204,11 +204,65 @@ print(sorted(calls.items()))
 """
 
 
-def test_a_mode_of_the_program_sees_its_own_calls_and_none_of_ours(tmp_path: Path) -> None:
-    """Such as the end of the annotation around an optimizer's step, in which a pass ends."""
+# What would fail, or count differently, if we asked its objects anything: in one program, as each one takes seconds to record
+_OBJECTS = """
+import collections, torch, warnings
+from torch.overrides import TorchFunctionMode
+
+warnings.simplefilter("error", torch.jit.TracerWarning)
+calls = collections.Counter()
+
+class Watching(TorchFunctionMode):
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        calls["mode"] += 1
+        return function(*arguments, **(keywords or {}))
+
+class Own(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), keywords=None):
+        calls["own"] += 1
+        return super().__torch_function__(function, types, arguments, keywords or {})
+
+class Lazy(dict):
+    def values(self):
+        raise RuntimeError("asked for its values")
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, given, others):
+        return {"first": self.inner(given), "others": others}
+
+layer, model = torch.nn.Linear(4, 4), Model()
+optimizer = torch.optim.SGD([*layer.parameters(), *model.parameters()], lr=0.1)
+for step in range(90):
+    optimizer.zero_grad()
+    given = torch.ones(8, 4)
+    nested = torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(5, 4)])
+    loss = torch.cat(layer(nested).unbind()).sum() + model(given, Lazy(a=given))["first"].sum()
+    loss = loss + layer(given.as_subclass(Own)).as_subclass(torch.Tensor).sum()
+    if step % 3 == 0:
+        loss = loss + torch.jit.trace(layer, given, check_trace=False)(given).sum()
+    with Watching():
+        loss = loss + layer(layer(given)).sum()
+        loss.backward()
+        optimizer.step()
+print(sorted(calls.items()), loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [(_MODE, "('_record_function_enter_new', 160), ('_record_function_exit', 160)"), (_OBJECTS, "('mode', ")],
+    ids=["dispatch mode", "objects and function mode"],
+)
+def test_modes_and_objects_of_the_program_see_its_own_calls_and_none_of_ours(tmp_path: Path, program: str, said: str) -> None:
+    """Such as the end of the annotation around an optimizer's step, in which a pass ends, or how many rows an input has."""
     python = str(environments.resolve("pytorch", None).python)
-    alone = unrecorded(python, "-c", _MODE)
-    assert "('_record_function_enter_new', 160), ('_record_function_exit', 160)" in alone.stdout
-    done = recorded(tmp_path / "run", python, "-c", _MODE, options=SHORT, timeout=60)
+    alone = unrecorded(python, "-c", program)
+    assert said in alone.stdout
+    done = recorded(tmp_path / "run", python, "-c", program, options=SHORT, timeout=60)
     assert "steps: clean 5, layers 2, kernels 2, lines 2" in done.stderr
     assert done.stdout == alone.stdout

@@ -14,9 +14,10 @@ An adapter must not change what the script computes, prints or writes, nor keep 
 raises what it likes: `recording` turns every exception into a reason in the run folder and lets the script go on.
 """
 
+import contextlib
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterable, List, Optional, Set, Tuple
 
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.profiling.patches import Patches
@@ -57,6 +58,10 @@ class Base(object):
     def step_end(self, key: Any) -> str:
         """Return in some words where a step ends, "with a call of Net", if `key` ends steps; nothing where that is not told."""
         return ""
+
+    def unseen(self) -> ContextManager[None]:
+        """Return what keeps that which we call of the framework in between from what watches its calls for the program."""
+        return contextlib.suppress(*())  # which does nothing; nullcontext is of Python 3.7
 
     def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Layers and kernels passes: put ranges around phases and layers; return how they are found.

@@ -10,6 +10,7 @@ A tensor's dictionary of hooks is set as Tensor.register_hook does it, but witho
 from collections import OrderedDict
 from typing import Any, Callable, Dict, Iterable, Optional
 
+from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -24,9 +25,10 @@ def ranks_of(torch: Any) -> int:
 
 
 def compiling(torch: Any) -> Callable[[], bool]:
-    """Return the function that tells whether code is being compiled, which the compiler itself sees through."""
-    found = getattr(getattr(torch, "compiler", None), "is_compiling", None)
-    return found if found is not None else lambda: False
+    """Return the function that tells whether code is being compiled, which the compiler itself sees through, or traced."""
+    compiles = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
+    traced = torch._C._get_tracing_state  # of torch.jit.trace, which notes whatever is asked of a tensor
+    return lambda: bool(compiles() or traced() is not None)
 
 
 class BackwardLayers(object):
@@ -38,7 +40,9 @@ class BackwardLayers(object):
         self.shared = ranks_of(torch) > 1
         self._waiting: Optional[int] = None  # the number of the range around a wait for other ranks, while it is open
         self._compiling = compiling(torch)
-        self._tensor = torch.Tensor
+        self._torch, self._tensor = torch, torch.Tensor
+        self._plain = (torch.Tensor, torch.nn.Parameter)  # kinds that ask nobody what their attributes are
+        self._modes = getattr(torch._C, "_len_torch_function_stack", lambda: 0)
         self._queue_callback = torch.autograd.Variable._execution_engine.queue_callback
         self._open: Dict[int, str] = {}  # thread -> layer whose range is open there
         self._openers: Dict[Any, Any] = {}  # layer -> dictionary of hooks
@@ -61,19 +65,29 @@ class BackwardLayers(object):
             hooks = self._openers[layer] = OrderedDict([(_KEY, self._opener(layer))])
         return hooks
 
-    def _mark(self, values: Any, hooks: Any) -> None:
-        """Set the hooks on tensors that have none yet; an in-place operation makes a new version, another tensor to backward."""
+    def _mark(self, values: Iterable[Any], hooks: Any) -> None:
+        """Set the hooks on tensors that have none yet, also on those in lists and dictionaries, as these have them stored."""
+        watched = self._modes() > 0  # by a mode of the program's own
         for value in values:
-            if isinstance(value, self._tensor):
-                known = value.__dict__
-                if known.get(MARK) is None or known[MARK] != value._version:
-                    if not value.is_leaf:
-                        known[MARK] = value._version
-                        self._hook(value, hooks)
-            elif isinstance(value, (tuple, list)):
-                self._mark(value, hooks)
+            kind = type(value)
+            if kind in self._plain and not watched:
+                self._mark_tensor(value, hooks)
+            elif isinstance(value, self._tensor):
+                with unseen(self._torch):
+                    self._mark_tensor(value, hooks)
+            elif isinstance(value, tuple):
+                self._mark(tuple.__iter__(value), hooks)
+            elif isinstance(value, list):
+                self._mark(list.__iter__(value), hooks)
             elif isinstance(value, dict):
-                self._mark(value.values(), hooks)
+                self._mark(dict.values(value), hooks)
+
+    def _mark_tensor(self, tensor: Any, hooks: Any) -> None:
+        """Set the hooks; an in-place operation makes a new version, which is another tensor to backward."""
+        known = tensor.__dict__
+        if (known.get(MARK) is None or known[MARK] != tensor._version) and not tensor.is_leaf:
+            known[MARK] = tensor._version
+            self._hook(tensor, hooks)
 
     @staticmethod
     def _hook(tensor: Any, hooks: Any) -> None:

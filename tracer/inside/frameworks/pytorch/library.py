@@ -2,7 +2,7 @@
 
 import functools
 import re
-import warnings
+import sys
 from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.workload import cores
@@ -117,9 +117,17 @@ class Library(object):
         profiler = self.torch.profiler
         activities = [profiler.ProfilerActivity.CPU] + [profiler.ProfilerActivity.CUDA] * on_gpu
         self._profiler = profiler.profile(activities=activities, record_shapes=True)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Warning: Profiler clears events")  # the program asked for none
+        # it warns that it clears events, which the program asked for none of. A filter for that would let Python forget which
+        # warnings the program has shown: they would come again
+        silent = Patches()
+        module = sys.modules.get(profiler.profile.__module__)
+        for name in ("_warn_once", "warn"):
+            if hasattr(module, name):
+                silent.set(module, name, lambda *arguments, **keywords: None)
+        try:
             self._profiler.start()
+        finally:
+            silent.undo()
 
     def stop_profiler(self, folder: str, name: Optional[str] = TRACE_FILE) -> List[str]:
         """Stop the profiler and write its chrome trace under this name, if any; return the names of the files written."""

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set,
 
 from kernelscope.tracer.inside.frameworks.pytorch.backward import BackwardLayers, compiling
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
+from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.frameworks.script import network, numbered
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.profiling.patches import Patches
@@ -31,7 +32,7 @@ class Layers(object):
         self.shared: Dict[str, List[str]] = {}  # layer -> other paths of the same module
         self._roots = roots = _outermost(roots)
         self.title = " + ".join(type(_bare(root)).__name__ for root in roots) or "unknown"
-        self.parameters = sum(_elements(root.parameters()) for root in roots)
+        self.parameters = sum(_elements(torch, root.parameters()) for root in roots)
         self._library, self._on_gpu, self._kernels = library, on_gpu, kernels
         self._names: Dict[int, str] = {}  # id of a module -> its layer
         self._kept: List[Any] = []  # the modules of these ids, so that no id is given to another one
@@ -146,14 +147,14 @@ class Layers(object):
             if known is None:
                 self._names[id(module)] = name
                 self._kept.append(module)
-                self._types[name] = (type(module).__name__, _elements(module.parameters(recurse=False)))
+                self._types[name] = (type(module).__name__, _elements(self.torch, module.parameters(recurse=False)))
             elif known != name:
                 self.shared.setdefault(known, []).append(name)
             if type(module).__name__ == "OptimizedModule":
                 self.opaque[self._names[id(module)]] = "torch.compile makes one of all layers inside"
             elif isinstance(module, self.torch.jit.ScriptModule):
                 self.opaque[self._names[id(module)]] = "TorchScript runs the layers inside without Python"
-        self._types[own] = (title, _elements(bare.parameters(recurse=False)))
+        self._types[own] = (title, _elements(self.torch, bare.parameters(recurse=False)))
 
     def _layer(self, module: Any, outermost: bool) -> Optional[str]:
         """Return the layer that this call stands for, or None for modules of nobody, whose work is the caller's."""
@@ -167,7 +168,7 @@ class Layers(object):
                 name = self._names[id(module)]
             self._names[id(module)] = name
             self._kept.append(module)
-            self._types.setdefault(name, (type(module).__name__, _elements(module.parameters(recurse=False))))
+            self._types.setdefault(name, (type(module).__name__, _elements(self.torch, module.parameters(recurse=False))))
         count = self._counts[name] = self._counts.get(name, 0) + 1
         if count > 1:
             kind = self._types[name]
@@ -337,5 +338,6 @@ def _outermost(roots: Sequence[Any]) -> List[Any]:
     return [root for root in roots if id(root) not in parts]
 
 
-def _elements(parameters: Iterable[Any]) -> int:
-    return sum(parameter.numel() for parameter in parameters)
+def _elements(torch: Any, parameters: Iterable[Any]) -> int:
+    with unseen(torch):
+        return sum(parameter.numel() for parameter in parameters)

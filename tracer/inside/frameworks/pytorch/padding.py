@@ -38,10 +38,11 @@ class Padding(object):
             self._model = weakref.ref(model)
             self._looks_up = any(isinstance(one, self._torch.nn.Embedding) for one in model.modules())
         if self._looks_up:
-            try:
-                self._count(one.tolist() for one in given if self._are_texts(one))
-            except Exception:  # of a tensor that holds no values, say: nothing of the program's is to fail by this
-                self._left = 0
+            self._count(one.tolist() for one in given if self._are_texts(one))
+
+    def stop(self) -> None:
+        """Look at no further call."""
+        self._left = 0
 
     def _are_texts(self, one: Any) -> bool:
         torch = self._torch

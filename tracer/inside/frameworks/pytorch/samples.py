@@ -33,6 +33,10 @@ class Samples(object):
         elif self._counted is not None:
             self._counted += int(first.shape[0])
 
+    def unknown(self) -> None:
+        """Count no samples of the present step: what the model was called with does not tell."""
+        self._counted = None
+
     def stepped(self) -> None:
         """End a step; nothing where no model was called in it, as between the steps of two optimizers."""
         if self._counted != 0:
@@ -41,8 +45,15 @@ class Samples(object):
 
     def _has(self, output: Any, samples: int) -> bool:
         """Return whether a tensor in what a model returns has this many rows."""
-        values = output.values() if isinstance(output, dict) else output if isinstance(output, (tuple, list)) else (output,)
-        return any(isinstance(one, self._torch.Tensor) and one.dim() > 0 and one.shape[0] == samples for one in values)
+        return any(isinstance(one, self._torch.Tensor) and one.dim() > 0 and one.shape[0] == samples for one in _values(output))
+
+
+def _values(output: Any) -> Iterable[Any]:
+    """Return what a tuple, list or dictionary has stored, whatever its own kind makes of that; or the only value."""
+    for kind, stored in ((tuple, tuple.__iter__), (list, list.__iter__), (dict, dict.values)):
+        if isinstance(output, kind):
+            return stored(output)  # type: ignore[arg-type]
+    return (output,)
 
 
 def _batch_elsewhere(model: Any) -> bool:

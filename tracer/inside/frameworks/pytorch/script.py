@@ -7,8 +7,9 @@ mode after a backward, so that the step has its update, and evaluation ends none
 import functools
 import os
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Set, Tuple
 
+from kernelscope.tracer.inside import interrupts
 from kernelscope.tracer.inside.frameworks.pytorch import forks
 from kernelscope.tracer.inside.frameworks.pytorch.backward import compiling
 from kernelscope.tracer.inside.frameworks.pytorch.device_clock import DeviceClock
@@ -150,12 +151,26 @@ class Adapter(Base):
     def _called_model(self, model: Any, given: Tuple[Any, ...], output: Any) -> None:
         trains = self.recording.trains and self.recording.spec["mode"] != "infer"
         if model.training or not trains:  # else it is evaluated
-            with unseen(self.torch):
-                self.samples.called(model, given, output)
-                self.padding.called(model, given)
+            self._looked_at(model, given, output)
         if not trains:
             self.samples.stepped()
         self.recording.stepped(self, id(model), training=False)
+
+    def _looked_at(self, model: Any, given: Tuple[Any, ...], output: Any) -> None:
+        """Look at what a model was called with; some tensors do not tell, such as nested ones and those without values."""
+        try:
+            with unseen(self.torch):
+                self.samples.called(model, given, output)
+                self.padding.called(model, given)
+        except Exception as error:  # none of the program's is to fail by this
+            if interrupts.raised_by_a_handler(error):
+                raise
+            self.samples.unknown()
+            self.padding.stop()
+
+    def unseen(self) -> ContextManager[None]:
+        """Keep what we call meanwhile from the program's own modes."""
+        return unseen(self.torch)
 
     def _is_model(self, module: Any) -> bool:
         if module in self.roots:
