@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from kernelscope.analysis.recordings.kinds import COMPARISON, RUN, Kind, capture
 from kernelscope.analysis.trace.records import read_object
 from kernelscope.cli import confirm, sharing, steps_options, warn
 from kernelscope.cli.comparisons import write_explanation
-from kernelscope.cli.output import figure_options, write_result
+from kernelscope.cli.output import figure_options, refuse_source, write_result
 from kernelscope.tracer.outside import profile
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     if jobs := _jobs([Path(path) for path in arguments.paths]):
         return _explain_jobs(jobs, arguments)
     paths = _scripts(arguments) or _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
-    target = _target(arguments.report) if arguments.report else None
+    target = _target(arguments.report, [Path(path) for path in arguments.paths]) if arguments.report else None
     found = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force, steps_options.request(arguments))
     result = sharing.shareable(found, arguments.full_paths)
     if arguments.confirm:
@@ -194,9 +195,10 @@ def _recorded(side: Path) -> str:
     return min((str(read_object(file)["created"]) for file in side.glob(f"*/{RUN}")), default="")
 
 
-def _target(text: str) -> Path:
+def _target(text: str, sources: Sequence[Path]) -> Path:
     """Return where the report goes; raise InputError when something other than a report of ours would be lost."""
     target = Path(text)
+    refuse_source(target, sources)
     if target.is_dir():
         raise InputError(f"{target}: is a folder; name a file, such as {target / 'explain.html'}")
     if target.exists() and not _is_report(target):

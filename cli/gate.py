@@ -15,6 +15,7 @@ from kernelscope.analysis.recordings import archives
 from kernelscope.cli import sharing
 from kernelscope.cli.comparisons import write_explanation
 from kernelscope.cli.explain import explained
+from kernelscope.cli.output import refuse_source
 from kernelscope.reports import gate as words
 from kernelscope.reports.text import printable
 from kernelscope.tracer.outside.errors import InputError, UsageError
@@ -55,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     paths = (archives.folder(Path(arguments.base)), archives.folder(Path(arguments.new)))
     if paths[0].resolve() == paths[1].resolve():
         raise UsageError(f"{arguments.base} and {arguments.new} are the same recording; name two different ones")
+    for target in filter(None, (arguments.markdown, arguments.junit)):
+        refuse_source(Path(target), [Path(arguments.base), Path(arguments.new)])
     result = sharing.shareable(explained(paths, None, arguments.force), arguments.full_paths)
     other = [said for said in result.get("differs") or [] if said.startswith("batch")]
     if other and not arguments.force:  # `explain` says of scripts what another batch costs; here times of a step decide

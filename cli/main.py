@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 from kernelscope.analysis.errors import EvidenceError
@@ -204,7 +205,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         if not status or _is_memory(error):
             raise
         told = archives.named(_said(error, getattr(parsed, "output", None), getattr(parsed, "path", None)))
-        told = _of_file(told, getattr(parsed, "path", None)) if isinstance(error, EvidenceError) else told
+        if isinstance(error, EvidenceError):
+            told = _begun(parsed) or _of_file(told, getattr(parsed, "path", None))
         with contextlib.suppress(OSError):  # where it is stderr that cannot be written, the exit status says it
             print(f"kernelscope: error: {printable(told, None)}", file=sys.stderr)
         if isinstance(error, OSError):
@@ -226,6 +228,18 @@ def _of_file(told: str, path: object) -> str:
     """Return what is said of a file with its name, where it names none."""
     named = isinstance(path, str) and os.path.basename(path.rstrip(os.sep)) not in told
     return f"{path}: {told}" if named else told
+
+
+def _begun(parsed: argparse.Namespace) -> str | None:
+    """Return what to say of a folder that the command was to read and in which nothing is, or None where each holds something."""
+    from kernelscope.tracer.outside.run_folder import is_begun  # not at the top: few commands need it
+
+    for path in [getattr(parsed, "path", None), *(getattr(parsed, "paths", None) or [])]:
+        with contextlib.suppress(OSError):  # a folder that may not be read
+            if isinstance(path, str) and os.path.isdir(path) and is_begun(Path(path)):
+                left = "nothing was recorded in it yet: it is empty, or the command that wrote it was killed before that"
+                return f"{path}: {left}; record into it (--force replaces what is there), or name another folder"
+    return None
 
 
 def _exit_status(error: Exception) -> int:

@@ -12,6 +12,9 @@ from typing import Any
 
 from rich.console import Console
 
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import whole
+from kernelscope.analysis.recordings import parts
 from kernelscope.cli import outlets
 from kernelscope.reports import breakdown_terminal, tables
 from kernelscope.reports.breakdown_grid import TALL
@@ -101,10 +104,19 @@ def target_file(text: str, force: bool, sources: Sequence[Path]) -> Path:
 
 
 def refuse_source(target: Path, sources: Sequence[Path]) -> None:
-    """Raise UsageError where what is to be written would replace a file that it is made of, or go into a folder of them."""
+    """Raise UsageError where what is to be written would replace a file that it is made of, or go into a folder of them.
+
+    A page, or a file with a new name, may go into a folder that is read. Pipes and sockets are refused, too.
+    """
+    try:
+        whole.refuse_endless(target)
+    except EvidenceError as error:
+        raise UsageError(str(error)) from error
     for source in sources:
         if source.is_dir() and target.is_dir() and target.resolve().is_relative_to(source.resolve()):
             raise UsageError(f"{target}: lies in what is read, {source}; name a folder elsewhere, or a new one")
+        if source.is_dir() and parts.belongs(target, source):
+            raise UsageError(f"{target}: lies in what is read, {source}, and is a part of it; name another file")
         if source.is_file() and target.exists() and target.samefile(source):
             raise UsageError(f"{target}: the same file as {source}; name another one to write")
 

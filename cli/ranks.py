@@ -14,7 +14,7 @@ from kernelscope.analysis.ranks.pipeline import is_recording, pipeline
 from kernelscope.analysis.recordings.kinds import Kind, captures_in, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import sharing
-from kernelscope.cli.output import write_page, write_result
+from kernelscope.cli.output import refuse_source, write_page, write_result
 from kernelscope.reports import hang as hang_text
 from kernelscope.reports import pipeline as pipeline_text
 from kernelscope.reports import ranks as ranks_text
@@ -51,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the captures, and print what the job does."""
     files = _files([Path(path) for path in arguments.paths])
     page, summaries = _places(arguments.output)
+    if page:
+        refuse_source(page, files)
     other = _other(files)
     if other and arguments.output:
         raise UsageError("--output is for captures; of dumps and of recordings of a pipeline the tables are all there is")

@@ -102,7 +102,8 @@ def _reported(arguments: argparse.Namespace) -> Path | None:
         raise UsageError(
             f"{captures[0]}: a capture has a page of its own; for two there is `kernelscope explain A B -o FILE.html`"
         )
-    target = output.target_file(arguments.output, arguments.force, paths) if arguments.output else None
+    given = [Path(path) for path in arguments.paths]
+    target = output.target_file(arguments.output, arguments.force, [*paths, *given]) if arguments.output else None
     form = arguments.format or (None if target else "table")
     if target is None and arguments.format is None and len(paths) == 1:
         target = _beside(Path(arguments.paths[0]), paths[0])

@@ -17,7 +17,7 @@ from kernelscope.analysis.device.roofline import roofline
 from kernelscope.analysis.recordings import archives, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.cli.output import FORMATS, write
+from kernelscope.cli.output import FORMATS, refuse_source, write
 from kernelscope.cli.warn import about
 from kernelscope.reports import device, tables
 from kernelscope.reports.renderers import to_csv
@@ -42,6 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, and draw the figure."""
     path = archives.folder(Path(arguments.path))
+    if arguments.figure:
+        refuse_source(Path(arguments.figure), [path, Path(arguments.path)])
     trace = reading.read(path)
     about(trace)
     found = roofline(trace, arguments.by, _ceilings(path, arguments)).as_dict()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
@@ -20,8 +21,9 @@ def growing(target: Path) -> Iterator[Path]:
     """Yield where the content of a file is to be written; the file gets it when the block has ended well, else stays as it was.
 
     The path ends as the file's name does. What is no plain file, such as /dev/stdout, or stands in a folder where no other can
-    be made, is written itself. Raises OSError where that fails.
+    be made, is written itself. Raises OSError where that fails, EvidenceError for what nobody may read, see `refuse_endless`.
     """
+    refuse_endless(target)
     real = Path(os.path.realpath(target))
     if real.exists() and not (real.is_file() and os.access(real.parent, os.W_OK)):
         yield target
@@ -33,6 +35,18 @@ def growing(target: Path) -> Iterator[Path]:
         durable.replace(growing, real)
     finally:
         temporary.removed(str(growing))
+
+
+def refuse_endless(target: Path) -> None:
+    """Raise EvidenceError for a pipe, a socket or a disk: to write there would wait for a reader, or overwrite what it holds.
+
+    Pipes that are open already, such as /dev/stdout, lie in /proc.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        mode = target.stat().st_mode
+        endless = (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and not os.path.realpath(target).startswith("/proc/")
+        if endless or stat.S_ISBLK(mode):
+            raise EvidenceError(f"{target}: no plain file; name one to write")
 
 
 def write_text(target: Path, text: str) -> None:

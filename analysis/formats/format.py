@@ -84,6 +84,8 @@ def detect(path: Path) -> Format:
         if form.matches(head):
             return form
     if (path / "trace").is_dir() and any((path / "trace").glob("*.parquet")):
+        if (path / "import.json").exists():
+            raise EvidenceError(f"{path}: is an import already; name it itself, as in `kernelscope breakdown {path}`")
         raise EvidenceError(f"{path}: an import without its import.json; import the capture again")
     if path.is_dir():
         raise EvidenceError(f"{path}: a folder that is no recording by itself; name one of the files in it")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.ranks import engines, execution_traces
+from kernelscope.analysis.ranks import engines, execution_traces, one_job
 from kernelscope.analysis.ranks.distinct import Distinct
-from kernelscope.analysis.ranks.recording import RankRecording
+from kernelscope.analysis.ranks.recording import CAPTURE, RankRecording
 from kernelscope.analysis.ranks.summaries import load, summarise
 
 _DIGITS = re.compile(r"(\d+)")
@@ -49,13 +49,14 @@ def _ordered(files: Sequence[Mapping[str, Any]]) -> tuple[list[RankRecording], l
     for one in files:
         if distinct.is_new(Path(one["path"]).name, one["digest"]):
             for recording in map(load, one["headers"]):
-                distinct.add(recording.rank if recording.rank is not None else len(distinct.of_rank), recording)
+                rank = recording.rank if recording.rank is not None else len(distinct.of_rank)
+                distinct.add(rank, recording, recording.work, recording.told_by == CAPTURE)
     found, notes = [recording for _, recording in sorted(distinct.of_rank.items())], distinct.notes
     if len(found) < 2:
         more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
         why = f"; {notes[0]}{more}" if notes else "; name more"
         raise EvidenceError(f"a job takes the captures of two ranks at least, and {len(found)} can be compared{why}")
-    return found, [*notes, *_warnings(found)]
+    return found, [*notes, *one_job.check(found), *_warnings(found)]
 
 
 def _warnings(ranks: Sequence[RankRecording]) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +49,7 @@ CAPTURE = "the capture"  # told the rank
 _HANDING = "c10d::"  # operators of PyTorch's library that communicates
 _NUMBER = re.compile(r"(?i)rank[^0-9a-z]?(\d+)|(\d+)(?!.*\d)")  # of a rank in a file's name: after "rank", else the last one
 TABLES = ("collectives", "exposed", "segments", "windows", "computing")
+_TELLING = 3  # kernels, whose times two ranks have alike by chance no more
 SEGMENT = ("collective", "what", "where", "name", "ns")
 
 
@@ -64,7 +67,8 @@ class RankRecording:
     was done before each and after the one before it (SEGMENT): kernels by layer and name, ns as durations; and what the host did
     while the device idled, by cause and the function, operator or range. windows: start_ns and end_ns of each step. computing:
     start_ns and end_ns of when a kernel runs that does not communicate, in steps. warnings: what a reader of the capture must
-    know. table: gives each of TABLES by its name.
+    know. table: gives each of TABLES by its name. work: the same for two only where they hold the same work, "" where too little
+    ran to tell. framework, tool: what was recorded and by what, None unknown. clock: wall, or one of its own.
     """
 
     path: str
@@ -79,6 +83,10 @@ class RankRecording:
     parts: dict[str, int]
     warnings: tuple[str, ...]
     table: Callable[[str], pd.DataFrame]
+    work: str = ""
+    framework: str | None = None
+    tool: str | None = None
+    clock: str | None = None
 
     @cached_property
     def collectives(self) -> pd.DataFrame:
@@ -143,6 +151,7 @@ def _of_device(trace: Trace, path: Path, device: str, rank: int | None, told_by:
         hardware=hardware_of(trace, device), steps=len(done.lengths), step_ns=done.step_ns,
         window_ns=_outermost(windows), parts=_parts(done.rows), warnings=_warnings(trace),
         table=_tables(collectives, _exposed(collectives, kernels[~talks], windows), segments, windows, kernels[~talks]),
+        work=_work(kernels), **_recorder(trace),
     )  # fmt: skip
 
 
@@ -175,6 +184,7 @@ def _of_host(trace: Trace, path: Path, rank: int | None, told_by: str) -> RankRe
         parts=dict.fromkeys(PARTS, 0) | dict(zip(("compute", "communication", HOST), map(int, parts), strict=True)),
         warnings=_warnings(trace),
         table=_tables(collectives, exposed, segments, windows, kernels),
+        work=_work(kernels), **_recorder(trace),
     )  # fmt: skip
 
 
@@ -199,6 +209,21 @@ def _ranges(trace: Trace, collectives: pd.DataFrame, kernels: pd.DataFrame, wind
 
 def _warnings(trace: Trace) -> tuple[str, ...]:
     return tuple(str(one) for one in trace.info.get("warnings") or ())
+
+
+def _work(kernels: pd.DataFrame) -> str:
+    """Return a digest of when kernels begin and how long they take, from the first one on: clocks may be written otherwise."""
+    start, end = intervals.edges(kernels)
+    if len(start) < _TELLING:
+        return ""
+    order = np.lexsort((end, start))
+    times = np.concatenate([start[order] - start.min(), (end - start)[order]])
+    return hashlib.sha256(times.tobytes()).hexdigest()
+
+
+def _recorder(trace: Trace) -> dict[str, Any]:
+    told = {"framework": trace.info.get("framework"), "tool": (trace.info.get("source") or {}).get("tool")}
+    return {name: str(value) if value else None for name, value in told.items()} | {"clock": trace.info.get("clock")}
 
 
 def _rank(trace: Trace, name: str) -> tuple[int | None, str]:

@@ -25,7 +25,7 @@ from kernelscope.analysis.files.head import refuse_endless
 from kernelscope.analysis.ranks.recording import TABLES, RankRecording, read
 from kernelscope.analysis.trace.records import read_object
 
-VERSION = 7  # raise it when other summaries are made of the same captures
+VERSION = 8  # raise it when other summaries are made of the same captures
 _FACTS = tuple(field.name for field in fields(RankRecording) if field.name != "table")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,6 +72,7 @@ def reading(path: Path, form: str | None = None, keep_secrets: bool = False) -> 
                 trace.info["warnings"][before:] = [f"{path.name}: {line}" for line in more]
             if not keep_secrets:
                 hiding.hide(trace)
+            _explain_absence(trace)
             for line in _lost(trace):
                 trace.info.setdefault("warnings", []).append(f"{path.name}: {line}")
         yield trace
@@ -133,12 +134,25 @@ def lost(trace: Trace) -> dict[str, int]:
 
 
 def _lost(trace: Trace) -> list[str]:
-    """Return a sentence on what of a capture could not be used, where anything was lost; else nothing."""
+    """Return a sentence on what of a capture could not be used, and one on what it holds twice, where there is any."""
+    gone = lost(trace)
+    twice = {name: count for name, count in trace.diagnostics.items() if count and name.endswith("written twice")}
+    said = (("not all of it could be used", gone), ("what stands there twice counts once", twice))
+    return [f"{what}: {_counted(counts)}" for what, counts in said if counts]
+
+
+def _counted(counts: Mapping[str, int]) -> str:
     times = ", ns"  # ends the names of diagnostics that are times
-    told = "; ".join(
-        f"{name.removesuffix(times)} ({count:,}{' ns' if name.endswith(times) else ''})" for name, count in lost(trace).items()
+    return "; ".join(
+        f"{name.removesuffix(times)} ({count:,}{' ns' if name.endswith(times) else ''})" for name, count in counts.items()
     )
-    return [f"not all of it could be used: {told}"] if told else []
+
+
+def _explain_absence(trace: Trace) -> None:
+    """Where kernels were lost and none is left, say that instead of a reader's reason, as that nothing ran."""
+    reasons = trace.info.get("unavailable") or {}
+    if "kernels" in reasons and not len(trace.kernels) and any("kernel" in name.lower() for name in lost(trace)):
+        reasons["kernels"] = "none of its kernels could be read"
 
 
 def finish(trace: Trace) -> None:

@@ -22,7 +22,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text, whole
-from kernelscope.analysis.recordings import kinds, written
+from kernelscope.analysis.recordings import import_record, kinds, written
 from kernelscope.analysis.trace import TABLES, plain, storage
 from kernelscope.analysis.trace.storage import load
 from kernelscope.tracer.inside import temporary
@@ -51,20 +51,29 @@ class Imported:
             raise EvidenceError(f"{file}: not the record of an import ({error}); import the capture again") from error
         if schema != SCHEMA:
             raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA}; import the capture again with this version")
+        if reason := import_record.wrong(self.record):
+            raise EvidenceError(f"{file}: not the record of an import ({reason}); import the capture again")
         self._files: written.Notes = self.record.get("files", {})
         written.check_notes(path, self._files)
         written.check_sizes(path, self._noted("trace"))
+        self._checked = False
 
     def _noted(self, part: str) -> written.Notes:
         """Return what was noted of the files in a folder of this one, or of one file."""
         return {name: note for name, note in self._files.items() if name == part or name.startswith(f"{part}/")}
+
+    def _check(self) -> None:
+        """Raise EvidenceError where the Trace's files are not as they were written: tables that were made of it tell others."""
+        if not self._checked:
+            written.check_content(self.path, self._noted("trace"))
+        self._checked = True
 
     def trace(self) -> Trace:
         """Return the Trace, its device work assigned to steps as this version does.
 
         Raises EvidenceError where its files are not as they were written.
         """
-        written.check_content(self.path, self._noted("trace"))
+        self._check()
         trace = load(self.path / "trace")
         device_steps.relate(trace)
         return trace
@@ -72,8 +81,9 @@ class Imported:
     def breakdown(self, by: str) -> dict[str, Any]:
         """Return a breakdown's envelope (see Breakdown.as_dict), made when the capture was imported or, if outdated, now.
 
-        Raises EvidenceError when the capture does not hold what it takes.
+        Raises EvidenceError when the capture does not hold what it takes, or its Trace was changed since.
         """
+        self._check()
         stored = self._stored(f"breakdowns/{by}.json")
         return _given(stored) if stored is not None else breakdown(self.trace(), by).as_dict()
 
@@ -88,7 +98,11 @@ class Imported:
             return None
 
     def breakdowns(self) -> list[dict[str, Any]]:
-        """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}."""
+        """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}.
+
+        Raises EvidenceError where its Trace was changed since.
+        """
+        self._check()
         result = []
         for by in BY:
             try:

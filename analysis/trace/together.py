@@ -9,15 +9,13 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
-
-Named = tuple[Trace, str]
+from kernelscope.analysis.trace import Trace, same_work
+from kernelscope.analysis.trace.same_work import Named
 
 _APART_NS = 600_000_000_000  # at most, between what one process recorded, as where each step has a file of its own
 _VENDORS = frozenset({"nvidia", "amd", "intel", "huawei", "tesla", "geforce", "quadro", "instinct", "graphics", "gpu"})
 _WORD = re.compile(r"[a-z0-9]+")
 _ARCHITECTURE = re.compile(r"(?:gfx|sm_?)?\d+[a-z]*")  # what some tools say in place of a model
-_IDENTITIES = {"kernels": ["start_ns", "end_ns", "device", "name"], "operators": ["start_ns", "end_ns", "name"]}
 _REMEDY = "import each into its own folder"
 _COMPARED = f"{_REMEDY}; `kernelscope explain A B` compares two, `kernelscope ranks` takes ranks of a job"
 
@@ -26,16 +24,18 @@ def check(captures: Sequence[Named]) -> list[str]:
     """Return warnings of captures, each with its name, that may be one Trace; raise EvidenceError where they may not.
 
     Several may have a timeline where all are on the wall clock, on one machine, and at one time, as ranks of one host are, or of
-    one process.
+    one process. Totals of kernels are not added to a timeline that has kernels.
     """
     timed = [(trace, name) for trace, name in captures if trace.has_timeline()]
     if len(timed) > 1 and any(trace.info.get("clock") != "wall" for trace, _ in timed):
         raise EvidenceError(f"{timed[1][1]}: its clock has nothing in common with that of {timed[0][1]}; {_REMEDY}")
+    same_work.refuse_totals(captures, timed)
     for one, other in itertools.combinations(captures, 2):
         _refuse_hardware(one, other)
     for one, other in itertools.combinations(timed, 2):
-        _refuse_same_work(one, other)
+        same_work.refuse_same_times(one, other)
         _refuse_one_device(one, other)
+        same_work.refuse_one_stream(one, other)
     return _gaps(timed)
 
 
@@ -61,27 +61,6 @@ def _alike(one: str, other: str) -> bool:
     return all(any(word.startswith(part) or part.startswith(word) for word in many) for part in few)
 
 
-def _refuse_same_work(one: Named, other: Named) -> None:
-    """Refuse two captures of which one holds most kernels or operators of the other: its like, or a part of it, written anew."""
-    for table, columns in _IDENTITIES.items():
-        mine, theirs = (getattr(trace, table) for trace, _ in (one, other))
-        if not _many(mine["start_ns"].isin(theirs["start_ns"]).sum(), mine, theirs):
-            continue  # which is known at once, and the usual case
-        mine, theirs = (_distinct(rows, columns) for rows in (mine, theirs))
-        both = len(mine.merge(theirs, on=columns))
-        if _many(both, mine, theirs):
-            raise EvidenceError(f"{other[1]}: {both:,} of its {table} are in {one[1]} too, at the same times; name one of them")
-
-
-def _many(count: int, mine: pd.DataFrame, theirs: pd.DataFrame) -> bool:
-    return 2 * count > min(len(mine), len(theirs))
-
-
-def _distinct(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    texts = {name: "str" for name in columns if not name.endswith("_ns")}
-    return table[columns].dropna().astype(texts).drop_duplicates()
-
-
 def _refuse_one_device(one: Named, other: Named) -> None:
     """Refuse two ranks that call their devices by one name, as where each sees its own only, or on two hosts."""
     ranks = [rank for trace, _ in (one, other) if (rank := _rank(trace)) is not None]
@@ -104,7 +83,7 @@ def _used(trace: Trace) -> set[str]:
 
 
 def _gaps(timed: Sequence[Named]) -> list[str]:
-    """Return warnings of times between captures; raise EvidenceError where one is of another process, or too long."""
+    """Return warnings of times between captures; raise EvidenceError where one process did not record both, or it is too long."""
     found: list[str] = []
     spans = [(extent, _processes(trace), name) for trace, name in timed if (extent := trace.extent()) is not None]
     spans.sort(key=lambda span: span[0])
@@ -113,15 +92,26 @@ def _gaps(timed: Sequence[Named]) -> list[str]:
         if start <= end:
             continue
         said = f"{name}: begins {_lasting(start - end)} after {last} ends"
-        another = processes and before and not processes & before
-        if another or start - end > _APART_NS:
-            raise EvidenceError(f"{said}{' and is of another process' if another else ''}; {_COMPARED}")
+        if not processes & before or start - end > _APART_NS:
+            raise EvidenceError(f"{said}{_unlike(processes, before)}; {_COMPARED}")
         found.append(f"{said}; nothing is known of the time between")
     return found
 
 
+def _unlike(processes: set[int], others: set[int]) -> str:
+    """Return why two captures are not taken for windows of one process; "" where they are."""
+    if not processes or not others:
+        return ", and nothing says that one process recorded both"
+    return "" if processes & others else " and is of another process"
+
+
 def _processes(trace: Trace) -> set[int]:
-    return {int(number) for table in (trace.kernels, trace.copies) for number in table["process"].dropna().unique()}
+    return {
+        int(number)
+        for table in (trace.kernels, trace.copies, trace.calls)
+        for number in table["process"].dropna().unique()
+        if number > 0
+    }
 
 
 def _lasting(time_ns: int) -> str:

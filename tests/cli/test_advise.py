@@ -36,6 +36,7 @@ def test_markdown(capsys):
 
 
 def test_a_folder_of_several_is_refused(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("of somebody's")
     assert main(["advise", str(tmp_path)]) == 3
     assert "a folder that is no recording by itself; name one of the files in it" in capsys.readouterr().err
 

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import shutil
 
 import pyarrow as pa
@@ -12,6 +13,9 @@ import pytest
 from pyarrow import parquet
 
 import kernelscope as ks
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import import_record
+from kernelscope.analysis.recordings.imported import Imported
 from tests.commands import called
 from tests.places import ROOT, corpus
 
@@ -203,6 +207,36 @@ def test_an_import_is_not_exported_into_itself(trace, tmp_path):
     assert (tmp_path / "out" / "trace" / "kernels.parquet").read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["import.json", "trace/kernels.parquet", "breakdowns/kind.json"])
+def test_a_file_of_an_import_is_not_replaced_by_what_is_made_of_it(name, trace, tmp_path):
+    out = tmp_path / "out"
+    _run("import", trace, "-o", out)
+    before = (out / name).read_bytes()
+    for command in (
+        ("export", out, "--format", "chrome"),
+        ("report", out),
+        ("export", out / ".." / "out", "--format", "markdown"),
+    ):
+        said = _run(*command, "-o", out / name, "--force", status=2).stderr
+        assert f"{out / name}: lies in what is read, {command[1]}, and is a part of it; name another file" in said
+    assert (out / name).read_bytes() == before
+    for _ in range(2):  # a new name, and what was exported there before
+        _run("export", out, "-o", out / "events.json", "--force")
+        _run("report", out, "-o", out / "page.html", "--force")
+
+
+@pytest.mark.parametrize("command", ["export", "report", "explain"])
+def test_a_pipe_is_no_output(command, trace, tmp_path):
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    more = {
+        "export": [trace, "-o", pipe, "--force"],
+        "report": [trace, "-o", pipe, "--force"],
+        "explain": [trace, CAPTURE, "--report", pipe],
+    }
+    assert f"{pipe}: no plain file; name one to write" in _run(command, *more[command], status=2).stderr
+
+
 def test_a_failed_import_loses_nothing_that_was_there(trace, tmp_path):
     _run("import", trace, "-o", tmp_path / "out")
     bad = tmp_path / "bad.json"
@@ -332,6 +366,25 @@ def test_a_change_that_keeps_the_size_is_refused_where_the_table_is_read(importe
     assert f"{file}: was changed since it was imported" in said
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("report", "--format", "table"), ("report", "--format", "json"), ("breakdown", "--by", "kind"), ("report", "-o", "x.html")],
+)
+def test_tables_of_a_trace_that_was_changed_are_not_shown(command, imported):
+    file = imported / "trace" / "kernels.parquet"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    done = _run(command[0], imported, *command[1:], status=3)
+    assert done.stdout == ""
+    assert f"{file}: was changed since it was imported; import the capture again" in done.stderr
+
+
+def test_an_import_is_told_to_be_one(imported, tmp_path):
+    said = _run("import", imported, "-o", tmp_path / "again", status=3).stderr
+    assert f"{imported}: is an import already; name it itself, as in `kernelscope breakdown {imported}`" in said
+
+
 def test_breakdowns_of_another_import_are_made_again(imported, trace, tmp_path):
     before = _run("breakdown", imported, "--by", "kernel").stdout
     _run("import", trace, "-o", tmp_path / "other")
@@ -358,6 +411,30 @@ def test_notes_that_are_none_are_refused(notes, imported):
     assert "what was noted of its files is damaged; import the capture again" in _refused(imported)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("tables", None, "'tables' is no object"),
+        ("tables", {"kernels": "1"}, "'kernels' is str"),
+        ("sources", [{}], "an entry of 'sources' has no 'name'"),
+        ("info", None, "'info' is no object"),
+        ("info", {"warnings": None}, "'warnings' is no list"),
+        ("info", {"devices": [{"device": None}]}, "'device' is NoneType"),
+        ("devices", "x", "'devices' is no list"),
+        ("devices", [1], "an entry of 'devices' is no object"),
+        ("samples", None, "'samples' is no list"),
+        ("diagnostics", [[1]], "'diagnostics' is no object"),
+    ],
+)
+def test_a_record_of_other_types_is_refused(key, value, said, tmp_path):
+    record = {"schema": "kernelscope/import/1", "sources": [], "info": {}, "diagnostics": {}, "tables": {}}
+    assert import_record.wrong(record) == ""
+    (tmp_path / "import.json").write_text(json.dumps({**record, key: value}))
+    with pytest.raises(EvidenceError) as error:
+        Imported(tmp_path)
+    assert str(error.value) == f"{tmp_path}/import.json: not the record of an import ({said}); import the capture again"
+
+
 def test_copies_and_captures_of_two_machines_are_refused(tmp_path):
     plain = tmp_path / "unpacked.json"
     plain.write_bytes(gzip.decompress(CAPTURE.read_bytes()))
@@ -378,8 +455,11 @@ def test_files_with_unrelated_clocks_are_not_put_together(trace, tmp_path):
     assert "clock" in error
 
 
-def test_a_timeline_and_totals_go_together(trace, summary, tmp_path):
+def test_a_timeline_and_totals_of_what_it_lacks_go_together(trace, summary, tmp_path):
+    refused = _run("import", trace, summary, "-o", tmp_path / "out", status=3).stderr
+    assert f"{summary}: holds totals of kernels, and {trace} has them on a timeline; name one of them" in refused
+    summary.write_text("".join(line for line in SUMMARY.splitlines(keepends=True) if not line.startswith('"GPU')))
     _run("import", trace, summary, "-o", tmp_path / "out")
     both = ks.read(tmp_path / "out")
-    assert len(both.kernels) == 3
+    assert len(both.kernels) == 2
     assert both.totals["name"].tolist() == ["cudaLaunchKernel"]

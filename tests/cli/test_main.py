@@ -20,6 +20,19 @@ def kernelscope(*arguments, **options):
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False, **options)
 
 
+@pytest.mark.parametrize("command", ["breakdown", "report"])
+def test_a_folder_in_which_nothing_was_recorded_yet_says_so(tmp_path, command):
+    for left in ([], ["run.json.new"]):
+        folder = tmp_path / f"killed{len(left)}"
+        folder.mkdir()
+        for name in left:
+            (folder / name).touch()
+        done = kernelscope(command, folder)
+        assert done.returncode == 3
+        assert f"{folder}: nothing was recorded in it yet" in done.stderr
+        assert "--force replaces what is there" in done.stderr
+
+
 @pytest.mark.parametrize("asked", [("--help",), ("help",), ()])
 def test_help_lists_every_command(asked):
     done = kernelscope(*asked)

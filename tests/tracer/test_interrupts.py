@@ -56,6 +56,11 @@ def test_what_a_handler_raises_is_told_from_what_we_do():
         with pytest.raises(TimeoutError) as raised, interrupts.deferred():
             os.kill(os.getpid(), signal.SIGALRM)
         assert interrupts.raised_by_a_handler(raised.value)
+        assert interrupts.raised_late(raised.value), "all of the block was done"
+        with pytest.raises(TimeoutError) as raised:
+            signal.raise_signal(signal.SIGALRM)
+        assert interrupts.raised_by_a_handler(raised.value)
+        assert not interrupts.raised_late(raised.value)
         assert not interrupts.raised_by_a_handler(ValueError("ours"))
     finally:
         signal.signal(signal.SIGALRM, before)

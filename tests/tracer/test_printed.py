@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from kernelscope.tracer.inside.profiling import printed
+import os
+from pathlib import Path
+
+import pytest
+
+from kernelscope.tracer.inside.profiling import muted, printed
 
 _LINE = b"onednn_verbose,v1,1795305997780.07,primitive,exec,cpu,relu,a,b,0.5\n"
 _MKL = b"MKL_VERBOSE SGEMM(N,T,4,128,1) 9.59us CNR:OFF\n"
@@ -25,3 +30,18 @@ def test_lines_that_the_script_asked_for_are_its_own_too() -> None:
     lines, forwarded, _ = printed.parted(b"x" + _LINE + b"@kernelscope 12 E y\n", echo=True)
     assert forwarded == b"x" + _LINE
     assert lines == _LINE + b"@kernelscope 12 E y\n"
+
+
+def test_one_line_of_a_library_is_dropped_and_no_other(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    os.write(2, b"before\n")
+    with muted.without(b"ERROR: of a library", str(tmp_path)):
+        os.write(2, b"mine\nERROR: of a library (1 != 2)\nERROR: mine\nno newline")
+    os.write(2, b"; after\n")
+    assert capfd.readouterr().err == "before\nmine\nERROR: mine\nno newline; after\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_dropped_where_there_is_no_file_for_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with muted.without(b"ERROR", str(tmp_path / "gone")):
+        os.write(2, b"ERROR\n")
+    assert capfd.readouterr().err == "ERROR\n"

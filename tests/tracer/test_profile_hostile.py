@@ -187,6 +187,28 @@ def test_what_a_handler_of_the_program_raises_comes_out(tmp_path: Path) -> None:
     assert "a fault of kernelscope" not in done.stderr
 
 
+def test_a_pass_that_a_handler_ended_begins_again(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(BAD), "is_interrupted_amid_ends", options=ONCE)
+    assert (done.returncode, done.stdout) == (0, "4 interruptions\n"), done.stderr
+    assert _COMPLETE in done.stderr
+    assert (tmp_path / "run/clean/2").is_dir()
+
+
+def test_a_pass_that_handlers_always_end_says_so(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(BAD), "is_always_interrupted", options=ONCE)
+    assert done.stdout == "16 interruptions\n", done.stderr
+    reason = "not recorded: a signal's handler raised an exception while a step ended"
+    said = [f"kernelscope: {name}: {reason}" for name in ("layers", "kernels", "lines")]  # clean steps are only noted
+    assert done.stderr.splitlines()[:-1] == said, "and not that the program had too few steps"
+
+
+def test_a_pass_that_gives_way_to_the_programs_own_profiler_says_so(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(BAD), "starts_its_own_profiler", options=ONCE)
+    said = "kernelscope: kernels: not recorded: the script started toy.profiler itself, and only one can run"
+    assert done.stderr.splitlines()[0] == said
+    assert "steps: clean 5, layers 2, lines 2" in done.stderr
+
+
 @pytest.mark.slow
 def test_pytorch_is_recorded_while_files_are_forbidden(tmp_path: Path) -> None:
     python = str(environments.resolve("pytorch", None).python)

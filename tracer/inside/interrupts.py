@@ -34,15 +34,27 @@ def deferred() -> Iterator[None]:
         for number, handler in handled.items():
             _signal.signal(number, handler)
         for number, frame in dict(come).items():  # each once
-            handled[number](number, frame)
+            _handle_late(handled[number], number, frame)
+
+
+def _handle_late(handler: Any, number: int, frame: Optional[FrameType]) -> None:
+    handler(number, frame)
+
+
+def raised_late(error: BaseException) -> bool:
+    """Return whether a handler raised this at the end of a block, in which all was done that was to be done."""
+    return any(frame.f_code is _handle_late.__code__ for frame in _frames(error))
 
 
 def raised_by_a_handler(error: BaseException) -> bool:
     """Return whether a signal's handler of the program raised this, wherever it interrupted us: the program is to get it."""
     codes = [getattr(signal.getsignal(number), "__code__", None) for number in _SIGNALS]
+    return any(frame.f_code is code for frame in _frames(error) for code in codes)
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    """Yield the frames through which an exception came, the outermost first."""
     trace = error.__traceback__
     while trace is not None:
-        if any(trace.tb_frame.f_code is code for code in codes):
-            return True
+        yield trace.tb_frame
         trace = trace.tb_next
-    return False

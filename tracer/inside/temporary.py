@@ -14,6 +14,9 @@ import time
 from typing import Dict, Iterator, Optional
 
 PREFIX = "kernelscope.tmp-"
+# Code in files below such a path runs in frames that Python's `warnings` and `logging` do not count when they look for the line
+# that caused a message (stacklevel): they take them for those of the import system, which they know by these two words.
+UNCOUNTED = PREFIX + "importlib_bootstrap-"
 _SETTLED_S = 5.0  # between its making and its locking somebody else may look
 _held: Dict[str, int] = {}
 
@@ -21,7 +24,7 @@ _held: Dict[str, int] = {}
 def made(prefix: str = PREFIX, parent: Optional[str] = None) -> str:
     """Make a folder and return its path; remove those of the same prefix beside it that were left. See `removed`."""
     parent = parent or tempfile.gettempdir()
-    sweep(prefix, parent)
+    sweep(PREFIX if prefix.startswith(PREFIX) else prefix, parent)
     path = tempfile.mkdtemp(prefix=prefix, dir=parent)
     keep(path)
     return path

@@ -186,7 +186,7 @@ def _recorded(command: Sequence[str], options: ProfileOptions, folder: Path, lab
         "command": asked,
         "label": label,
     }
-    with temporary.folder() as made:
+    with temporary.folder(temporary.UNCOUNTED) as made:  # so warnings name the program's lines, not those of our wrappers
         try:
             outcome: Outcome = launch(command, options, folder, str(stage(Path(made))), about)
         except NoSuchCommand as error:

@@ -173,7 +173,7 @@ def _record(file: Path) -> dict[str, Any]:
 
 def _refuse_others(folder: Path) -> None:
     """Refuse a folder that a run, comparison or import did not make, or that somebody put more into, whatever --force says."""
-    if not any(_is_ours(folder / name) for name in _RECORDS) and not any(folder.glob(f"*/{RUN_FILE}")) and not _is_begun(folder):
+    if not any(_is_ours(folder / name) for name in _RECORDS) and not any(folder.glob(f"*/{RUN_FILE}")) and not is_begun(folder):
         raise InputError(f"{folder}: holds files that no run wrote; --force replaces only earlier results")
     others = sorted(path.name for path in folder.iterdir() if path.name not in _WRITTEN and not _is_part(path))
     if others:
@@ -200,8 +200,8 @@ def _is_ours(file: Path) -> bool:
     return str(_record(file).get("schema")).startswith("kernelscope/")
 
 
-def _is_begun(folder: Path) -> bool:
-    """Return whether a folder holds nothing but a record that is not whole: what wrote it was killed."""
+def is_begun(folder: Path) -> bool:
+    """Return whether a folder holds nothing, or nothing but a record that is not whole: what wrote it was killed."""
     return all(path.name in {f"{name}.new" for name in _RECORDS} for path in folder.iterdir())
 
 

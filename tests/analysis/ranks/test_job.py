@@ -153,9 +153,10 @@ def test_what_is_there_twice_counts_once(tmp_path):
     first, second = files("megatron_tp8")[:2]
     copy = tmp_path / "copy_9.json.gz"
     copy.write_bytes(first.read_bytes())
-    result = job([first, second, copy, shifted(first, tmp_path, 1)], workers=1)
+    result = job([first, second, copy, shifted(first, tmp_path, 1), numbered(second, tmp_path, rank=0)], workers=1)
     assert len(result["ranks"]) == 2
     assert any("the same file as" in note for note in result["notes"])
+    assert any("the same work at the same times as" in note for note in result["notes"])
     assert any("rank 0 is" in note for note in result["notes"])
     assert any("6 of 8 ranks are missing" in note for note in result["notes"])
 

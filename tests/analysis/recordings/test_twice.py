@@ -26,6 +26,24 @@ def test_rows_of_a_database(tmp_path):
     assert (len(trace.kernels), int(trace.kernels["duration_ns"].sum())) == (counts["KERNEL"], expected)
     assert trace.diagnostics["kernels written twice"] == counts["KERNEL"]
     assert trace.diagnostics["copies written twice"] == counts["MEMCPY"]
+    told = f"kernels written twice ({counts['KERNEL']:,}); copies written twice ({counts['MEMCPY']:,})"
+    assert f"twice.sqlite: what stands there twice counts once: {told}" in trace.info["warnings"]
+
+
+def test_kernels_that_could_not_be_read_are_not_said_to_be_none(tmp_path):
+    """A database of nvprof's whose kernels name no stream."""
+    path, table = tmp_path / "unread.nvprof", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL"
+    shutil.copyfile(corpus("nvprof/esarmstrong__ece408__timeline.nvprof"), path)
+    database = sqlite3.connect(path)
+    names = [row[1] for row in database.execute(f"pragma table_info({table})")]
+    columns = ", ".join("null as streamId" if name == "streamId" else name for name in names)
+    database.executescript(
+        f"create table other as select {columns} from {table}; drop table {table}; alter table other rename to {table}"
+    )
+    database.close()
+    trace = captures.read(path)
+    assert any("not all of it could be used" in line and "KERNEL (27)" in line for line in trace.info["warnings"])
+    assert trace.info["unavailable"]["kernels"] == "none of its kernels could be read"
 
 
 @pytest.mark.parametrize(

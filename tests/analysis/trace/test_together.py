@@ -21,6 +21,16 @@ RANKS = "ranks/megatron_tp8/megatron_kineto_{}.json.gz"
 SECOND, DAY = 1_000_000, 86_400_000_000  # microseconds
 
 
+NVPROF = """==1234== NVPROF is profiling process 1234, command: ./train
+"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
+,%,ms,,us,us,us,
+"GPU activities",75.0,3.000000,30,100.000000,90.000000,110.000000,"volta_sgemm_128x64_nn"
+"""
+NSYS = """Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+100.0,3000,2,1500.0,1500.0,1000,2000,707.1,volta_sgemm_128x64_nn
+"""
+
+
 def _read(*paths):
     with captures.reading_all(paths) as trace:
         return trace
@@ -75,6 +85,41 @@ def test_the_same_work_written_anew(what, content, tmp_path):
     assert _refused(one, part).endswith(f"of its {what} are in {one} too, at the same times; name one of them")
 
 
+@pytest.mark.parametrize("how", ["moved", "rounded"])
+def test_the_same_work_with_other_times(how, content, tmp_path):
+    """Times moved by half a microsecond, or written in steps of ten."""
+    other = _changed(content, tmp_path / "other.json", {"moved": 0.5, "rounded": 0}[how])
+    changed = json.loads(other.read_text())
+    for event in changed["traceEvents"]:
+        if how == "rounded" and "ts" in event:
+            event["ts"] = round(event["ts"], -1)
+    other.write_text(json.dumps(changed))
+    said = _refused(CAPTURE, other)
+    assert said.startswith(f"holds the same work as {CAPTURE}: ")
+    assert said.endswith("kernels of one run on the same streams as those of the other, at the same times; name one of them")
+
+
+def _totals(text, timeline, tmp_path):
+    """Return why a table of totals cannot go beside a timeline."""
+    path = tmp_path / "totals.txt"
+    path.write_text(text)
+    return _refused(timeline, path)
+
+
+@pytest.mark.parametrize("text", [NVPROF, NSYS])
+def test_totals_of_kernels_are_not_added_to_a_timeline_that_has_them(text, tmp_path):
+    said = _totals(text, CAPTURE, tmp_path)
+    assert said == f"holds totals of kernels, and {CAPTURE} has them on a timeline; name one of them"
+
+
+def test_totals_of_a_processors_library_go_beside_a_timeline_of_a_gpu(tmp_path):
+    path = tmp_path / "mkl.txt"
+    call = "SGEMM(N,N,64,64,64,0x7f,0x7f,64,0x7f,64,0x7f,0x7f,64)"
+    path.write_text(f"MKL_VERBOSE {call} 25.00us CNR:OFF Dyn:1 FastMM:1 TID:0 NThr:2\n")
+    alone, both = captures.read(CAPTURE), _read(CAPTURE, path)
+    assert len(both.kernels) == len(alone.kernels) + 1
+
+
 def test_two_machines():
     one, other = corpus(B200), corpus(H100)
     said = _refused(one, other)
@@ -95,6 +140,12 @@ def test_another_process_right_after(content, tmp_path):
     own = next(event["pid"] for event in content["traceEvents"] if event.get("cat") == "cuda_runtime")
     later.write_text(text.replace(f'"pid": {own},', '"pid": 4711,'))
     assert " and is of another process; import each" in _refused(CAPTURE, later)
+
+
+def test_captures_that_name_no_process_are_no_windows_of_one(tmp_path):
+    paths = [corpus(f"pairs/mx-cpu-gpu/{side}.json") for side in "ba"]
+    said = _refused(*paths)
+    assert said.startswith(f"begins 79.7 s after {paths[0]} ends, and nothing says that one process recorded both; import each")
 
 
 def test_windows_of_one_process_go_together_and_the_time_between_is_told(content, tmp_path):

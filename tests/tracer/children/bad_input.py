@@ -142,9 +142,9 @@ def empties_the_path():
 def fails_in_the_recorder():
     """What the recorder does fails, and so does what it would note of that."""
     from kernelscope.tracer.inside import own
-    from kernelscope.tracer.inside.profiling import passes, recording
+    from kernelscope.tracer.inside.profiling import faults, passes, recording
 
-    own.os.path.join = recording.open = passes.open = forbidden
+    own.os.path.join = recording.open = passes.open = faults.open = forbidden
     run(STEPS)
 
 
@@ -256,6 +256,44 @@ def limits_its_time():
         except TimeoutError:
             kept += 1
     print(kept, "limits were kept")
+
+
+def is_interrupted_amid_ends(always=False):
+    """By a handler that raises while a step ends: once in each pass, or always."""
+    recorder = toy_adapter.Adapter.current.recording
+    seen, add = set(), recorder._steppers.add
+
+    def over(number, frame):
+        raise TimeoutError
+
+    def adding(thread):
+        if recorder.recording is not None and (always or recorder.recording.name not in seen):
+            seen.add(recorder.recording.name)
+            os.kill(os.getpid(), signal.SIGALRM)
+        add(thread)
+
+    signal.signal(signal.SIGALRM, over)
+    recorder._steppers.add = adding
+    kept = 0
+    for _ in range(2 * STEPS):
+        try:
+            run(1, quiet=True)
+        except TimeoutError:
+            kept += 1
+    print(kept, "interruptions")
+
+
+def is_always_interrupted():
+    is_interrupted_amid_ends(always=True)
+
+
+def starts_its_own_profiler():
+    def start(number):
+        adapter = toy_adapter.Adapter.current
+        if adapter.verbose:
+            adapter.giving_way("toy.profiler")(lambda: None)()
+
+    run(STEPS, start)
 
 
 def run(count, before=lambda number: None, quiet=False):

@@ -80,7 +80,7 @@ def main(packed: str) -> int:
         return 0
     if arguments.command is None:
         return _said("no command; say run, profile or check (see %s --help)" % os.path.basename(packed), 2)
-    unpacked = tempfile.mkdtemp(prefix="kernelscope-agent-")
+    unpacked = tempfile.mkdtemp(prefix="kernelscope-agent-importlib_bootstrap-")  # see temporary.UNCOUNTED
     try:
         with zipfile.ZipFile(packed) as archive:
             archive.extractall(unpacked)  # its sources are shown line by line, which needs files

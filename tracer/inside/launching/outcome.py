@@ -149,6 +149,8 @@ class Result(object):
         if report["complete"] and not usable:
             reason = report.get("unavailable", {}).get("operators", "it says not why")
             entry["reason"] = self._useless[name] = "the framework's profiler wrote nothing: %s" % reason
+        if report.get("cut") and not usable:  # by something that the program did, and not by its end
+            self._useless[name] = report["cut"]
         if not report["complete"]:
             entry["reason"] = "the command %s" % ended(self.status) if self.status else report["reason"]
         if self.whole and report.get("ended_early"):

@@ -249,9 +249,12 @@ class Pass(object):
         self.end_step(None)
 
     def rest(self) -> Dict[str, Any]:
-        """Return what is wanted of the next part."""
-        left_out = self.report.get("left_out")
-        return dict(self._wanted, steps=self._wanted["steps"] - self._measured, begun=self._begun, left_out=left_out)
+        """Return what is wanted of the next part: the steps that are missing. Of kernels all, as parts of it are repeats."""
+        measured = 0 if self.name == "kernels" else self._measured
+        rest = dict(self._wanted, steps=self._wanted["steps"] - measured, begun=self._begun)
+        if self._done >= self._wanted["skip"]:  # else it is still to be found out
+            rest["left_out"] = self.report.get("left_out")
+        return rest
 
     def _window_ends(self, counts: Any) -> bool:
         """Return whether the next step begins a window: work that still waits would be counted as that one's."""

@@ -20,7 +20,6 @@ import contextlib
 import errno
 import shutil
 import sys
-import traceback
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from kernelscope.tracer.inside import annotations, changes, frameworks, interrupts, plan, steady
@@ -28,7 +27,8 @@ from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.originals import dump, dumps, get_ident, load
 from kernelscope.tracer.inside.own import open, os
-from kernelscope.tracer.inside.profiling import bound, focus, host_lines, owner, parts, processes, ranks, sources
+from kernelscope.tracer.inside.profiling import bound, faults, focus, host_lines, owner, parts, processes, ranks, sources
+from kernelscope.tracer.inside.profiling.faults import quiet
 from kernelscope.tracer.inside.profiling.passes import PART, Pass
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.reserve import Reserve
@@ -40,6 +40,7 @@ NOW_FILE = "now"  # [process, folder of the pass] while a pass is recorded
 NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
 WARMUP_SECONDS = 30.0
 FEWEST_STEPS = 3  # of a pass that takes too long
+MOST_CUTS = 3  # by handlers of signals, after which a pass does not begin again
 MARKED = "a step that the script marked"
 MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, and `with step():` around it"
 SEVERAL_THREADS = "several threads make steps, among which a framework's profiler can crash"
@@ -96,6 +97,7 @@ class Recording(object):
         self._patches = Patches()
         self._changes = Patches()  # which stay until the process ends
         self._noted_changes: Set[str] = set()
+        self._cuts: Dict[str, int] = {}  # how often handlers of signals have ended each pass
         self._reserve = Reserve(self.folder)
         self._threads_end: Any = None
         self._leaving = False
@@ -134,7 +136,8 @@ class Recording(object):
                 self._leave()
         except Exception as error:
             if interrupts.raised_by_a_handler(error):
-                self.cut("a signal's handler raised an exception while a step ended")
+                if not interrupts.raised_late(error):
+                    self._cut_by_handler()
                 raise
             self._failed(error)
 
@@ -193,11 +196,21 @@ class Recording(object):
     def cut(self, reason: str) -> None:
         """End the present pass at once, with what it has: something of the script's needs what the pass uses."""
         if self.recording is not None and os.getpid() == self._pid:
+            self.recording.report["cut"] = reason  # what it lacks is not for want of steps
             self._guarded(self._close_pass, reason)
+
+    def _cut_by_handler(self) -> None:
+        """End the present pass, whose step ended by half. It begins again with the next step, unless that happens often."""
+        closing = self.recording
+        self.cut("a signal's handler raised an exception while a step ended")
+        if closing is not None and self.recording is None and not self.over:
+            self._cuts[closing.name] = self._cuts.get(closing.name, 0) + 1
+            if self._cuts[closing.name] <= MOST_CUTS:
+                self._plan.insert(0, closing.rest())
 
     def note(self, kind: str, text: str) -> None:
         """Write down what a reader of the run should know."""
-        with _quiet(), open(os.path.join(self.folder, NOTES_FILE), "a") as out:  # the folder may be gone, or the disk full
+        with quiet(), open(os.path.join(self.folder, NOTES_FILE), "a") as out:  # the folder may be gone, or the disk full
             out.write(dumps({"kind": kind, "text": text}) + "\n")
 
     # --- steps -----------------------------------------------------------------------------------------------------------
@@ -239,7 +252,7 @@ class Recording(object):
 
     def _ended(self, reason: str) -> None:
         """The script ends, and with it the step of a program that is recorded as a whole. Interrupted it is only once."""
-        with contextlib.suppress(KeyboardInterrupt), _quiet(), interrupts.deferred():
+        with contextlib.suppress(KeyboardInterrupt), quiet(), interrupts.deferred():
             if self._whole and self.recording is not None and not self.over and os.getpid() == self._pid:
                 self._guarded(self._end_whole)
             self.finish(reason)
@@ -297,7 +310,7 @@ class Recording(object):
             if self._steppers.beside or self.recording.name in OF_ONE_THREAD:
                 return
             self._thread = get_ident()  # threads that take turns make steps as one does
-        with interrupts.deferred():  # their handlers may raise what is meant for the program
+        with interrupts.deferred(), adapter.unseen():  # handlers may raise what is meant for the program
             self._end_step()
             if not self.over:
                 self._begin_step()
@@ -459,7 +472,7 @@ class Recording(object):
         self._reserve.release()
         closing, self.recording = self.recording, None
         with interrupts.deferred():
-            with _quiet():
+            with quiet():
                 os.unlink(os.path.join(self.folder, NOW_FILE))
             closing.close(reason)
 
@@ -493,23 +506,20 @@ class Recording(object):
 
     def _failed(self, error: Exception) -> None:
         """Note an exception of ours, and end recording. What fails meanwhile is let pass: none may come out into the script."""
-        with _quiet():
+        with quiet():
             if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 self.note("stopped", NO_DESCRIPTORS)
             else:
                 self.note("fault", "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
-        with _quiet(), open(os.path.join(self.folder, "faults.log"), "a") as out:
-            out.write("%s: %s\n" % (type(error).__name__, error))
-            for frame, line in traceback.walk_tb(error.__traceback__):  # what also tells the lines' texts asks the program's os
-                out.write("%s:%d, in %s\n" % (frame.f_code.co_filename, line, frame.f_code.co_name))
-        with _quiet():
+        faults.write(self.folder, error)
+        with quiet():
             self.finish("a fault of kernelscope: %s" % type(error).__name__)
         self.over = True
 
     def _forking(self) -> None:
         """Before a fork, what was printed so far goes out: the forked process prints at once."""
         if self.recording is not None and os.getpid() == self._pid and not self._busy:
-            with _quiet():
+            with quiet():
                 self.recording.hand_on()
 
     def _forked(self) -> None:
@@ -519,18 +529,8 @@ class Recording(object):
         self._ends, self._noted = None, _never
         annotations.listen(None)
         for adapter in self._adapters:
-            with _quiet():
+            with quiet():
                 adapter.forked()
         if self.recording is not None:
-            with _quiet():
+            with quiet():
                 self.recording.forked()
-
-
-class _quiet(object):
-    """Lets every exception of the block pass by: for what is done on the way out."""
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        return kind is not None and issubclass(kind, Exception)

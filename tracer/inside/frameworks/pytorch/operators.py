@@ -14,8 +14,12 @@ from typing import Any, Callable, List
 from kernelscope.tracer.inside.frameworks.pytorch.library import TRACE_FILE, Library
 from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.originals import get_ident
+from kernelscope.tracer.inside.profiling import muted
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.profiling.printed import Unrecorded
 
+# libkineto's line where it starts in another thread than that which loaded it; what it says matters for its daemon alone
+_OTHER_THREAD = b"ERROR: External init callback must run in same thread as registerClient"
 PART_FILE = "operators.%d.pt.trace.json.gz"  # of parts after the first, which is TRACE_FILE
 
 
@@ -36,16 +40,22 @@ class Operators(object):
     def start(self) -> None:
         """Start the profiler, between two steps."""
         if getattr(self._module, "_is_profiler_enabled", False):
-            raise RuntimeError("the script uses torch.profiler itself, and only one can run")
+            raise Unrecorded("the script uses torch.profiler itself, and only one can run")
         self._thread = get_ident()
-        self._library.start_profiler(self._on_gpu)
+        if self._thread == self._library.thread:
+            self._library.start_profiler(self._on_gpu)
+        else:
+            with muted.without(_OTHER_THREAD, self._folder):
+                self._library.start_profiler(self._on_gpu)
         # two at once crash: when the script starts its own, ours ends
         self._patches.wrap(self._module.profile, "_prepare_trace", self._giving_way)
         self._patches.wrap(self._module.record_function, "__enter__", self._opening)
         self._patches.wrap(self._module.record_function, "__exit__", self._closing)
 
     def stop(self) -> List[str]:
-        """Stop the profiler and write its trace; return the names of the files."""
+        """Stop the profiler and write its trace; return the names of the files, none where it was not started."""
+        if self._thread is None:
+            return []
         self._patches.undo()
         with unseen(self._library.torch):
             while self._open:

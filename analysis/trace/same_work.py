@@ -1,0 +1,111 @@
+"""Whether two captures hold the same work, written in another way: added up it would count twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace, intervals
+
+Named = tuple[Trace, str]
+
+_IDENTITIES = {"kernels": ["start_ns", "end_ns", "device", "name"], "operators": ["start_ns", "end_ns", "name"]}
+_OF_DEVICES = ("kernels", "copies")
+_STREAM = ["device", "thread", "process"]
+_ROUNDED_NS = 10_000  # to which tools round times, at most: a kernel of a microsecond lies that far from itself
+
+
+def refuse_same_times(one: Named, other: Named) -> None:
+    """Refuse two captures of which one holds most kernels or operators of the other: its like, or a part of it, written anew."""
+    for table, columns in _IDENTITIES.items():
+        mine, theirs = (getattr(trace, table) for trace, _ in (one, other))
+        if not _many(mine["start_ns"].isin(theirs["start_ns"]).sum(), mine, theirs):
+            continue  # which is known at once, and the usual case
+        mine, theirs = (_distinct(rows, columns) for rows in (mine, theirs))
+        both = len(mine.merge(theirs, on=columns))
+        if _many(both, mine, theirs):
+            raise EvidenceError(f"{other[1]}: {both:,} of its {table} are in {one[1]} too, at the same times; name one of them")
+
+
+def _many(count: int, mine: pd.DataFrame, theirs: pd.DataFrame) -> bool:
+    return 2 * count > min(len(mine), len(theirs))
+
+
+def _distinct(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    texts = {name: "str" for name in columns if not name.endswith("_ns")}
+    return table[columns].dropna().astype(texts).drop_duplicates()
+
+
+def refuse_one_stream(one: Named, other: Named) -> None:
+    """Refuse two captures whose kernels run on the same streams at the same time: times that were moved a little or rounded.
+
+    A stream runs one kernel after the other: most kernels of two captures run there at a time only where they are the same.
+    """
+    mine, theirs = (_on_streams(trace) for trace, _ in (one, other))
+    if mine["process"].isna().all() or theirs["process"].isna().all():
+        mine, theirs = (table.assign(process=0) for table in (mine, theirs))  # one does not tell: it may be the same
+    few, many = sorted((mine, theirs), key=len)
+    streams = pd.concat([few, many])[_STREAM].groupby(_STREAM, dropna=False, sort=False).ngroup()
+    group: npt.NDArray[np.int64] = np.asarray(streams, dtype=np.int64)
+    beside = _beside(few, group[: len(few)], many, group[len(few) :])
+    if 2 * beside > len(few):
+        what = f"{beside:,} kernels of one run on the same streams as those of the other"
+        raise EvidenceError(f"{other[1]}: holds the same work as {one[1]}: {what}, at the same times; name one of them")
+
+
+def _on_streams(trace: Trace) -> pd.DataFrame:
+    kernels = trace.kernels[_on_accelerators(trace.kernels) & trace.kernels["start_ns"].notna().to_numpy(bool)]
+    return kernels[["start_ns", "end_ns", *_STREAM]].astype({"device": "string"})
+
+
+def _beside(few: pd.DataFrame, group: npt.NDArray[np.int64], many: pd.DataFrame, others: npt.NDArray[np.int64]) -> int:
+    """Return how many kernels begin or end within _ROUNDED_NS of when one of the others in their group runs.
+
+    The times of each group are put after those of the one before, so that one search does for all.
+    """
+    if not len(few):
+        return 0
+    start, end = intervals.edges(few)
+    theirs, over = intervals.edges(many)
+    first = int(min(start.min(), theirs.min())) - 2 * _ROUNDED_NS
+    span = int(max(end.max(), over.max())) - first + 2 * _ROUNDED_NS
+    if span > np.iinfo(np.int64).max // (int(max(group.max(), others.max())) + 1):
+        return 0  # of centuries: nothing runs at a time there
+    shift, theirs_shift = group * span - first, others * span - first
+    order = np.argsort(theirs + theirs_shift, kind="stable")
+    begun, reached = (theirs + theirs_shift)[order], np.maximum.accumulate((over + theirs_shift)[order])
+    before = np.searchsorted(begun, end + shift + _ROUNDED_NS, side="right") - 1
+    return int(((before >= 0) & (reached[before] >= start + shift - _ROUNDED_NS)).sum())
+
+
+def refuse_totals(captures: Sequence[Named], timed: Sequence[Named]) -> None:
+    """Refuse totals of kernels or copies beside a timeline that has them one by one.
+
+    Kernels with metrics are no totals: they are put to those of the timeline (see `counted`), where there is a single one.
+    """
+    for trace, name in captures:
+        if len(trace.metrics) and len(timed) < 2:
+            continue
+        for table in _OF_DEVICES:
+            if _without_times(getattr(trace, table)):
+                other = next((file for one, file in timed if _with_times(getattr(one, table))), None)
+                if other is not None:
+                    raise EvidenceError(f"{name}: holds totals of {table}, and {other} has them on a timeline; name one of them")
+
+
+def _without_times(table: pd.DataFrame) -> bool:
+    mine = table.loc[_on_accelerators(table), "start_ns"]
+    return len(mine) > 0 and bool(mine.isna().all())
+
+
+def _with_times(table: pd.DataFrame) -> bool:
+    return bool(table.loc[_on_accelerators(table), "start_ns"].notna().any())
+
+
+def _on_accelerators(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows are not a processor's: tables of its libraries tell what no timeline has."""
+    return np.asarray((table["device"].astype("string") != "cpu").fillna(True).to_numpy(bool))

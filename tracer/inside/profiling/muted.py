@@ -1,0 +1,53 @@
+"""A line of a library's on descriptor 2 that the program would not print without us is dropped, and no other."""
+
+import contextlib
+from typing import Any, Iterator, Tuple
+
+from kernelscope.tracer.inside.own import os
+from kernelscope.tracer.inside.profiling.printed import write_all
+
+SPOOL_FILE = "stderr.spool"
+
+
+@contextlib.contextmanager
+def without(beginning: bytes, folder: str) -> Iterator[None]:
+    """Drop lines that begin so from what is written to descriptor 2 in the block; all else goes on where it ends.
+
+    folder: where what is written lies meanwhile. Where descriptor 2 is closed, or no other can be had, nothing is dropped.
+    """
+    try:
+        kept, spool = _redirect(os.path.join(folder, SPOOL_FILE))
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        written = _restore(kept, spool)
+        lines = written.splitlines(True)
+        write_all(kept, b"".join(line for line in lines if not line.startswith(beginning)))
+        os.close(kept)
+
+
+def _redirect(path: str) -> Tuple[int, int]:
+    """Point descriptor 2 at a file; return what it was, and the file's own descriptor."""
+    kept = os.dup(2)
+    try:
+        spool = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        os.close(kept)
+        raise
+    os.unlink(path)
+    os.dup2(spool, 2)
+    return kept, spool
+
+
+def _restore(kept: int, spool: int) -> bytes:
+    """Point descriptor 2 back, unless the program has meanwhile pointed it elsewhere; return what was written."""
+    state: Any = os.fstat(spool)
+    with contextlib.suppress(OSError):  # another thread of the program closed it
+        if os.path.samestat(os.fstat(2), state):
+            os.dup2(kept, 2)
+    written = os.pread(spool, os.fstat(spool).st_size, 0)
+    os.close(spool)
+    return written
