@@ -21,6 +21,7 @@ from kernelscope.tracer.inside.secret_values import (
     LONGEST,
     NAMED,
     PRIVATE_KEY,
+    QUOTE,
     Span,
     begins_like_one,
     merged,
@@ -31,7 +32,7 @@ CHUNK = 1 << 13
 _LONGEST_VALUE = 4096
 _FEW = 1 << 20  # bytes of values that are searched before the library with RE2 is imported
 _MOST = 2300  # characters of a pattern: of longer ones RE2's automaton outgrows its memory, and is a hundred times as slow
-_NAMED = f"{NAMED}|{GIVEN}"
+_NAMED = f"{NAMED}|{GIVEN}".replace(QUOTE, r"(?:\\*[\"']+|&[#a-z0-9]+;)")  # shorter: finds more, and exact patterns look again
 
 
 def _grouped(shapes: Sequence[str]) -> tuple[str, ...]:

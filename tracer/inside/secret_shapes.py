@@ -9,7 +9,7 @@ SHAPES = (
     ("GitLab token", r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat)-[A-Za-z0-9_-]{20,}|GR1348941[A-Za-z0-9_-]{20,}"),
     ("Hugging Face token", r"hf_[A-Za-z0-9]{30,}|api_org_[A-Za-z0-9]{30,}"),
     ("AWS access key", r"(?:AKIA|ASIA)[A-Z0-9]{16}"),
-    ("AWS secret key", r"aws_secret_access_key[\"' ]{0,3}[=:][\"' ]{0,3}(?P<v>[A-Za-z0-9/+]{40})"),
+    ("AWS secret key", r"aws_secret_access_key[\"' ]{0,3}[=: ][\"' ]{0,3}(?P<v>[A-Za-z0-9/+]{40})"),
     ("package registry token", r"_authToken=(?P<v>[^\s\"']{8,})"),
     ("Google API key", r"AIza[A-Za-z0-9_-]{35}"),
     ("Google OAuth token", r"ya29\.[A-Za-z0-9_-]{30,}|GOCSPX-[A-Za-z0-9_-]{24,}|1//0[A-Za-z0-9_-]{40,}"),
@@ -80,13 +80,18 @@ SHAPES = (
      r"(?:\bauth ?= ?|HTTP(?:Basic|Digest)Auth|\.login)\(\\?[\"'][^\\\"'\n\x00]{1,64}\\?[\"'], ?\\?[\"']"
      r"(?P<v>[^\\\"'\n\x00]{4,})"),
     ("password on a command line",
-     r"\bdocker\s{1,4}login\s[^\n\x00|;&]{0,100}-p[ =]?[\"']?(?P<v>[^\s\x00\"'\\-][^\s\x00\"'\\]{2,})"),
+     r"\b(?:docker|podman|skopeo|helm|az|oras)\s{1,4}(?:registry\s{1,4})?login\s[^\n\x00|;&]{0,100}-p"
+     r"[ =]?[\"']?(?P<v>[^\s\x00\"'\\-][^\s\x00\"'\\]{2,})"),
     ("token in a URL", r"https?://(?P<v>[A-Za-z0-9_]{20,})@"),
     ("authorization header", r"\bBearer (?P<v>[A-Za-z0-9._~+/-]{20,}={0,2})"),
     ("bearer token", r"\b(?i:bearer) (?P<v>[A-Za-z0-9._~+/-]{20,}={0,2})"),
     ("key of Django",
      r"(?i:SECRET_KEY)(?:\\?[\"'])?\s{0,3}[=:]\s{0,3}(?:\\?[\"'])?(?P<v>(?:django-insecure-)?[a-z0-9!@#$%^&*()_=+-]{50,})"),
-    ("password in XML", r"<(?i:password|secret|token|api-?key)>(?P<v>[^<\s]{4,})</"),
+    ("password in XML", r"<(?i:password)(?:\s[^<>]{1,80})?>(?P<v>[^<\s]{4,})</"),
+    ("password on a command line",
+     r"\b(?:ldap(?:search|add|modify|delete|whoami|passwd)\s(?:[^\n\x00|;&]{0,200}?\s)?-w|(?:un)?zip\s(?:[^\n\x00|;&]{0,200}?\s)?-P"
+     r"|openssl\s{1,4}enc\s(?:[^\n\x00|;&]{0,200}?\s)?-k|redis-cli\s(?:[^\n\x00|;&]{0,200}?\s)?-a|sqlcmd\s(?:[^\n\x00|;&]{0,200}?\s)?-P)"
+     r"\s{0,4}\\?[\"']?(?P<v>[^\s\x00\"'\\-][^\s\x00\"'\\]{3,})"),
     ("password on a command line", r"\bsshpass\s{1,4}-p[ =]?[\"']?(?P<v>[^\s\x00\"'\\]{3,})"),
     ("password on a command line", r"-pass(?:in|out)?(?:\\?[\"'])?[ ,=]{1,4}(?:\\?[\"'])?pass:(?P<v>[^\s\x00\"'\\]{3,})"),
     ("private key of PuTTY",

@@ -6,12 +6,36 @@ overwritten already, no path, no placeholder and, where the name alone says litt
 Everything here is a heuristic: it can miss secrets, and it can find what is none.
 """
 
-import math
 import re
 from collections import Counter
 from functools import lru_cache
 from typing import Iterable, Iterator, List, Match, NamedTuple, Optional, Set, Tuple
 
+from kernelscope.tracer.inside.secret_drawn import (
+    entropy,
+    harmless,
+    is_drawn,
+    is_mixed,
+    is_path,
+    is_random,
+    is_scattered,
+    is_worded,
+    overwritten,
+)
+from kernelscope.tracer.inside.secret_names import (
+    HASH_NAME,
+    NAME,
+    NUMBER,
+    OTHER_NAME,
+    PASSWORD_NAME,
+    STRONG_NAME,
+    SURE_NAME,
+    SURE_WORD,
+    UNSURE,
+    UNSURE_NAME,
+    WORD,
+    maybe_a_pass,
+)
 from kernelscope.tracer.inside.secret_shapes import SHAPES
 
 LONGEST = 1 << 14  # no secret that is looked for is longer: private keys
@@ -33,41 +57,38 @@ _HASHED, _BRACED, _OF_AWS, _OF_POSTGRES = "hash of a password", "password of ODB
 KEY_BLOCK = "private key"  # what the block of one is called
 PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
 
-# The end of a name that says its value is secret. Weak words say so only where the value looks random.
-_LOGIN = r"PASSW(?:OR)?D|PASSPHRASE|PASSCODE|[_-]PWD|[_-]PASS|SSHPASS"  # of a password
-_STRONG = rf"TOKEN|SECRET|{_LOGIN}|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[ _-]?KEY"
-_WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
-# What names folders, passes, patterns and hashes, too: only what is long and drawn at random counts.
-_UNSURE = r"PWD|PASS|PAT|BEARER|AUTHORIZATION|AUTH|SIGNATURE|SIG"
-_NUMBER = "(?:_[0-9]{1,2}|_(?i:B64|BASE64))?"
-_SURE_WORD, _WORD = rf"(?i:{_STRONG}|{_WEAK}){_NUMBER}", rf"(?i:{_STRONG}|{_WEAK}|{_UNSURE}){_NUMBER}"
 _ENTITY = "&(?:quot|apos|#34|#39|#x22|#x27);"  # a quote in XML and HTML
-_QUOTE = rf"(?:\"\"|\\?[\"']|{_ENTITY})"  # a pair of quotes in a CSV's cell stands for one
-_PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
-_BLOCK = r"(?:[|>][0-9+-]{0,2}[ \t]{0,8}\r?\n[ \t]{1,16})?"  # of YAML: the value is on the next line
-_TYPE = r"[ \t]{0,2}:[ \t]{0,2}(?i:str|bytes|Optional\[str\]|str[ \t]?\|[ \t]?None)[ \t]{0,2}=[ \t]{0,8}"  # password: str = "..."
-_ASSIGNED = (  # A= B=1: A has no value; <add key="A" value="...">
-    rf"(?:{_QUOTE}?\]?{_PAIR}"
-    rf"(?:=|%3[Dd]|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}}{_BLOCK})"
-    rf"|{_QUOTE}\s{{1,8}}(?i:value)=)"
+QUOTE = rf"(?:\\{{0,7}}\"{{2,3}}|\\?[\"']|{_ENTITY})"  # a pair of quotes in a CSV's cell stands for one, also of JSON in JSON
+_PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{QUOTE}(?i:value){QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
+_BLOCK = r"(?:[|>][0-9+-]{0,2}[ \t]{0,8}\r?\n[ \t]{1,16}|[!&][A-Za-z!]{1,20} )?"  # of YAML: the value is on the next line; !vault
+_TYPE = (  # password: str = "..."
+    r"[ \t]{0,2}:[ \t]{0,2}(?i:(?:&(?:'static )?)?str(?:ing)?|bytes|Optional\[str\]|str[ \t]?\|[ \t]?None)[ \t]{0,2}=[ \t]{0,8}"
 )
-_OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
+_ASSIGNED = (  # A= B=1: A has no value; <add key="A" value="...">; <A>...</A>
+    rf"(?:{QUOTE}?\]?{_PAIR}"
+    rf"(?:=|%3[Dd]|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}[:?]=[ \t]{{0,8}}|{_TYPE}|[ \t]{{0,8}}:[ \t]{{0,8}}{_BLOCK})"
+    rf"|{QUOTE}?(?:>|&gt;|\r?\n {{0,20}}value: {{1,4}})|{QUOTE}\s{{1,8}}(?i:value)=)"
+)
+_SET = r"(?:--|(?:#define|(?i:setenv|setx?|env|arg))[ \t]{1,8})"  # what a name stands behind that has its value behind a space
+_OPTION = rf"(?:[ \t]{{1,8}}|\x00|{QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
 # What may stand between a name and a value that counts only if it is long and drawn at random: ("api_key", "..."), == "...",
-# += "...", = ("..."), = f"...", = SecretStr("..."), os.getenv("API_KEY") or "...", API key is ...
-_CALLED = r"(?:[A-Za-z_][A-Za-z0-9_.]{0,40}(?:\(|[ \t](?:or|\|\||\?\?)[ \t])|\()\s{0,20}"
+# += "...", = ("..."), = SecretStr("..."), os.getenv("API_KEY") or "...", API key is ..., API_KEY "..." of C and CMake,
+# columns of tables, the line below NAME=
+_CALLED = r"(?:[A-Za-z_][A-Za-z0-9_.]{0,40}(?:\(|[ \t](?:or|\|\||\?\?)[ \t])|[(\[])\s{0,20}"
 _LOOSELY = (
-    rf"(?:{_QUOTE}?[\])]{{0,2}}[ \t]{{0,4}}(?:(?:,|[=!]==?|\+=|or[ \t]|\|\|=?|\?\?=?)\s{{0,20}}[bruf]{{0,2}}"
-    rf"|(?:=>?|:=?)[ \t]{{0,4}}(?:{_CALLED}[bruf]{{0,2}}|r?fr?)){_QUOTE}|[ \t]is:?[ \t]{_QUOTE}?)"
+    rf"(?:{QUOTE}?[\])]{{0,2}}[ \t]{{0,4}}(?:(?:[,;]|[=!]==?|\+=|or[ \t]|\|\|=?|\?\?=?)\s{{0,20}}[bruf]{{0,2}}"
+    rf"|(?:=>?|:=?)[ \t]{{0,4}}{_CALLED}[bruf]{{0,2}}){QUOTE}|[ \t]is:?[ \t]{QUOTE}?"
+    rf"|(?:[ \t]{{1,8}}|[{{(]){QUOTE}|->|[,;|]|(?:\t|\\t){{1,4}}| {{2,20}}| {{0,20}}[|] {{1,20}}|= ?(?:\r?\n|\\n) {{0,8}})"
 )
 _LOOSE_VALUE, _LEAST_LOOSE = "[A-Za-z0-9+/_.~!@#$%^*-]", 20
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
 _LEAST = 12  # letters of a value whose name says little
 # what begins a value that a name tells, and that an option gives; in re and RE2
 NAMED = (
-    rf"{_SURE_WORD}(?:{_ASSIGNED}{_QUOTE}?{_PLAIN}|{_LOOSELY}{_LOOSE_VALUE}{{{_LEAST}}})"
-    rf"|(?i:{_UNSURE}){_NUMBER}{_ASSIGNED}{_QUOTE}?[A-Za-z0-9+/=_.~!@#$%^*-]{{{_LEAST}}}"
+    rf"{SURE_WORD}(?:{_ASSIGNED}{QUOTE}?{_PLAIN}|{_LOOSELY}{_LOOSE_VALUE}{{{_LEAST}}})"
+    rf"|(?i:{UNSURE}){NUMBER}{_ASSIGNED}(?:[bruf]{{0,2}}{QUOTE})?[A-Za-z0-9+/=_.~!@#$%^*-]{{{_LEAST}}}"
 )
-GIVEN = rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}"
+GIVEN = rf"{_SET}[A-Za-z0-9_-]{{0,40}}{WORD}{_OPTION}{QUOTE}?{_PLAIN}"
 
 # A word may begin where a control character of a text in JSON ends, \n or \t
 _BEGINS = r"(?:\b|(?<=\\[bfnrt]))"
@@ -104,9 +125,9 @@ _KEY_GOES_ON = re.compile(
 )
 # A pair of quotes with nothing in it is a value that is empty. What an escaped or a single quote begins ends where a text of
 # JSON does, at a double one.
-_OPENING = rb"(?:\"\"(?![\s,;:)}\]\"])|\"|(?P<inner>\\[\"']|'|%s))" % _ENTITY.encode()
+_OPENING = rb"(?:\"{2,3}(?![\s,;:)}\]\"])|\"|(?P<inner>\\{1,7}\"\"(?![\s,;:)}\]\"\\])|\\[\"']|'|%s))" % _ENTITY.encode()
 _QUOTED = rb"(?P<q>%s)(?P<quoted>(?:(?!(?P=q))(?:\\.|(?(inner)[^\"\r\n\x00]|[^\r\n\x00]))){1,4096})" % _OPENING
-_PREFIX = rb"(?:[bru]{1,2}(?=\\?[\"']))?"  # b"...", a text of bytes in Python
+_PREFIX = rb"(?:(?P<filled>r?fr?)(?=\\?[\"'])|[bru]{1,2}(?=\\?[\"']))?"  # b"...", f"...": a text of Python
 _VALUE = rb"%s(?:%s|(?P<plain>%s{1,4096}))" % (_PREFIX, _QUOTED, _PLAIN.encode())
 
 
@@ -120,7 +141,7 @@ def _in_lower_case(pattern: str, *words: str) -> str:
 _ASSIGNMENT = re.compile(  # what is loosely assigned may hold names and values of its own
     rb"(?P<word>%s)(?:%s(?=(?P<loose>%s{%d,4096}={0,2}))|%s%s)"
     % (
-        _in_lower_case(_WORD, _WORD).encode(),
+        _in_lower_case(WORD, WORD).encode(),
         _LOOSELY.encode(),
         _LOOSE_VALUE.encode(),
         _LEAST_LOOSE,
@@ -129,54 +150,26 @@ _ASSIGNMENT = re.compile(  # what is loosely assigned may hold names and values 
     )
 )
 _NAMED_IN_LOWER_CASE, _GIVEN_IN_BYTES = (
-    re.compile(_in_lower_case(NAMED, _SURE_WORD, f"(?i:{_UNSURE}){_NUMBER}").encode()),
+    re.compile(_in_lower_case(NAMED, SURE_WORD, f"(?i:{UNSURE}){NUMBER}").encode()),
     re.compile(GIVEN.encode()),
 )
-_ARGUMENT = re.compile(rb"--(?P<word>[A-Za-z0-9_-]{0,40}?%s)%s%s" % (_WORD.encode(), _OPTION.encode(), _VALUE))
+_ARGUMENT = re.compile(
+    rb"(?P<set>%s)(?P<word>[A-Za-z0-9_-]{0,40}?%s)%s%s" % (_SET.encode(), WORD.encode(), _OPTION.encode(), _VALUE)
+)
 _VARIABLE = re.compile(rb"(?:^|(?<=[\x00;]))([A-Za-z_][A-Za-z0-9_]{0,63})=")
 _OPTION_BEGINS = re.compile(rb"(?:^|[\s\x00\"'])--?[A-Za-z0-9_-]{0,40}\Z")
 _PART_ENDS = re.compile(rb"[&;,|:<>#\s]")  # in a value: what is behind it may be something else
 _REST_OF_WORD = re.compile(rb"[^\s\x00\"'\\]{1,64}(?=[\r\n]|\Z)")
+_ELEMENT_ENDS = re.compile(rb"(?:<|&lt;)\\?/")
 _LINE_BEGINS = re.compile(rb"(?:^|\n|\r|\\n|\x00|\")[ \t]{0,16}[A-Za-z0-9_.-]{0,40}\Z")
 _LINE_ENDS = re.compile(rb"[ \t]{0,16}(?:[\r\n\\\"]|\Z)")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
-_NAME = re.compile(rb"[A-Za-z0-9_.-]{0,64}?%s\Z" % _WORD.encode())
-_SURE_NAME = re.compile(rb"%s\Z" % _SURE_WORD.encode())
-_STRONG_NAME = re.compile(rb"(?i:%s)(?:_[0-9]{1,2}|_B64|_BASE64)?\Z" % _STRONG.encode())
-_UNSURE_NAME = re.compile(rb"(?:^|[_.-]|(?<=[a-z])(?=[A-Z]))(?i:%s)(?:_[0-9]{1,2}|_B64|_BASE64)?\Z" % _UNSURE.encode())
-_HASH_NAME = re.compile(rb"(?i:(?<!amz-)(?<!goog-)signature|sig|pass)\Z")  # names of hashes, too
 _HEX = re.compile(rb"[0-9A-Fa-f-]+")
-_PASSWORD_NAME = re.compile(rb"(?i:%s)(?:_[0-9]{1,2})?\Z" % _LOGIN.encode())
-# tokens of language models and keys of tables and caches are no secrets
-_OTHER_NAME = re.compile(
-    rb"(?i:(?:^|[_.-])(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|vision|special|next|prev|max|min|num|per|new|stop|start|end|begin|"
-    rb"input|output|prompt|total|n|current|last|first|boi|eoi|fim|draft)[_-]?tokens?"
-    rb"|(?:public|cache|hash|kernel|graph|compile|code|sort|dispatch|autotune|primary|foreign|partition|hot|host|dict|group)[_-]?key)\Z"
-)
-_PATH = re.compile(rb"(?:/|\./|\.\./|~|[A-Za-z]:[\\/]|file:|%(?![0-9A-Fa-f]{2})|\$|<|\{\{|\.\.\.|-)")
-_TURNS = 0.45  # changes of case, or between letters and digits, for each character: 0.6 of those that are drawn
-_SCATTERED = 0.65  # changes for each character and rare pairs of letters for each pair: 1.15 of what is drawn, 0.25 of names
-_CAMEL = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
-# the letters that follow each letter in nine of ten pairs of names in programs
-_FOLLOWING = dict(  # noqa: C408
-    a="bcdgilmnprstuvxy", b="aeilosu", c="aehiklorstu", d="adeiostu", e="acdefgilmnpqrstvwx", f="aefilortu", g="aehilnrs",
-    h="aeiot", i="abcdefglmnoprstvxz", k="ei", l="adefilostuy", m="abeimopsu", n="acdefginopstuv", o="abcdfglmnoprstuw",
-    p="aehiloprstuy", q="u", r="acdegikmnorstuy", s="acehikopstuy", t="acefhioprstuy", u="abceilmnprst", v="aei", w="aeir",
-    x="ept", y="mpst", z="e",
-)  # fmt: skip
-_COMMON = frozenset((first + second).encode() for first, others in _FOLLOWING.items() for second in others)
 _LETTER_AND_DIGIT = re.compile(rb"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[^()\s]+\Z")
-_BASE64, _FOLDER = re.compile(rb"/[A-Za-z0-9+/]{20,}={0,2}"), re.compile(rb"[a-z]{3,}")
 _PUNCTUATION = tuple(bytes([letter]) for letter in b",;:)]}")  # what follows a text, as in input("Password: ")
 _OBJECT = rb"(?:self|cls|args|config|cfg|opts?|options|settings|params|os|env|kwargs)(?:\.\w+)+"
 _CODE = re.compile(rb"(?:%s|[A-Za-z_]+(?:\.[A-Za-z_]+)+)(?:\[.*)?" % _OBJECT)  # args.password
-_DONE = (b"redacted", b"not recorded")
-_PLACEHOLDERS = frozenset(
-    b"none null nil true false yes no on off undefined dummy redacted hidden secret password changeme change_me token test "
-    b"example your_token your_api_key your-token unknown empty default n/a na str string bytes required optional"
-    b" aws4-hmac-sha256".split()
-)
 
 
 def kinds() -> int:
@@ -264,22 +257,22 @@ def _may_begin(text: bytes, start: int, token: bytes) -> bool:
     if not _GLUED.search(before) or _ESCAPE.search(before):
         return True
     of_aws = token.startswith((b"AKIA", b"ASIA")) and re.search(rb"[2-7]", token) is not None and entropy(token) > 3
-    return of_aws or (_UNLIKE_WORDS.match(token) is not None and (_random(token) or _mixed(token)))
+    return of_aws or (_UNLIKE_WORDS.match(token) is not None and (is_random(token) or is_mixed(token)))
 
 
 def _shape_counts(what: str, value: bytes) -> bool:
     if what == _IN_URL:  # a port is none
-        return not _harmless(value) and not (value.isdigit() and len(value) < 6)
+        return not harmless(value) and not (value.isdigit() and len(value) < 6)
     if what == _OF_DJANGO:
         return len(re.findall(rb"[0-9!@#$%^&*()=+]", value)) >= len(value) // 4 and len(set(value)) >= 18
-    if max(Counter(value).values()) > len(value) // 2 or (_harmless(value) and what != _HASHED):
+    if max(Counter(value).values()) > len(value) // 2 or (harmless(value) and what != _HASHED):
         return False  # overwritten behind its beginning
     if what == _OF_AWS:  # words in capitals have no digits
-        return re.search(rb"[0-9]", value) is not None or _scattered(value)
+        return re.search(rb"[0-9]", value) is not None or is_scattered(value)
     if what == _BRACED:  # {password} is a name that is filled in
-        return _LETTER_AND_DIGIT.match(value) is not None and (_drawn(value) or re.search(rb"[@#$%^&*+=~]", value) is not None)
+        return _LETTER_AND_DIGIT.match(value) is not None and (is_drawn(value) or re.search(rb"[@#$%^&*+=~]", value) is not None)
     if what in _MUST_BE_RANDOM:
-        return _drawn(value)
+        return is_drawn(value)
     if what in (_OTHER_LANGUAGE, _OF_POSTGRES):
         return _LETTER_AND_DIGIT.match(value) is not None
     # words joined by hyphens are no key: sk-learn-contrib-estimators
@@ -299,9 +292,17 @@ def _assignments(text: bytes, thorough: bool) -> Iterator[Span]:
                 if text[end : end + 1] != b"(" and _loose_value_counts(name, text[start:end]):
                     yield Span(start, end, f"value of {name.decode('ascii')}")
                 continue
+            if pattern is _ARGUMENT and match["set"] != b"--" and not _is_set(match, name):
+                continue
             value = _value(text, match, name, pattern is _ARGUMENT, thorough)
             if value:
                 yield Span(*value, f"value of {name.decode('ascii')}")
+
+
+def _is_set(match: "Match[bytes]", name: bytes) -> bool:
+    """Return whether something sets a variable (#define NAME "x", ENV NAME x) and is no sentence: set password policy."""
+    variable = match["set"][:1] == b"#" or (name.isupper() and b"_" in name)
+    return variable and (match["quoted"] is not None or is_drawn(match["plain"]))
 
 
 def _value(text: bytes, match: "Match[bytes]", name: bytes, argument: bool, thorough: bool) -> Optional[Tuple[int, int]]:
@@ -314,9 +315,15 @@ def _value(text: bytes, match: "Match[bytes]", name: bytes, argument: bool, thor
     start, end = match.span("quoted" if quoted else "plain")
     if not quoted and text[end : end + 1] == b"(":
         return None  # what is called is no value
-    longest = end if quoted else _end_of_line(text, match.start("word"), end)
+    element = text[start - 1 : start] == b">" or text[start - 4 : start] == b"&gt;"
+    element = element and text[start - 2 : start - 1] not in (b"=", b"-", b":")
+    if element and not _ELEMENT_ENDS.match(text, end):
+        return None  # C++ writes vector<Token>x
+    if match["filled"] and b"{" in text[start:end]:
+        return None
+    longest = end if quoted or element else _end_of_line(text, match.start("word"), end)
     for last in sorted({longest, end}, reverse=True):
-        loose = quoted or argument or _stands_alone(text, match.start("word"), last)
+        loose = quoted or argument or element or _stands_alone(text, match.start("word"), last)
         if value_counts(name, text[start:last], loose, thorough):
             return start, last
     return (start, end) if _part_counts(name, text[start:end]) else None
@@ -371,133 +378,60 @@ def _environment(text: bytes, thorough: bool) -> Iterator[Span]:
 @lru_cache(maxsize=4096)  # environments are recorded for each process, with the same variables
 def secret_name(name: bytes) -> bool:
     """Return whether a name says that its value is secret."""
-    return _NAME.match(name) is not None
+    return NAME.match(name) is not None
 
 
 def secret_option(argument: bytes) -> bool:
     """Return whether a command line's argument says that the next one is secret: --token."""
     name = argument.lstrip(b"-")
-    return argument.startswith(b"-") and secret_name(name) and _SURE_NAME.search(name) is not None
+    return argument.startswith(b"-") and secret_name(name) and SURE_NAME.search(name) is not None
 
 
 def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False) -> bool:
     """Return whether the value of such a name looks secret. loose: it is clear where it begins and ends (quotes, an option)."""
     value = value.strip(b"\"'")
     in_capitals = name.upper() == name and name.lower() != name and b" " not in name
-    if _OTHER_NAME.search(name):
-        key = _OTHER_NAME.search(name)[0].lower().endswith(b"key")  # type: ignore[index]
-        return len(value) >= 20 and not key and _random(value) and not _worded(value)
-    if _overwritten(value) or _is_path(value) or _CODE.fullmatch(value) or value.lstrip()[:1] in _PUNCTUATION:
+    if OTHER_NAME.search(name):
+        of_a_model = re.search(rb"(?i)key|pass", OTHER_NAME.search(name)[0]) is None  # type: ignore[index]
+        return len(value) >= 20 and of_a_model and is_random(value) and not is_worded(value)
+    if overwritten(value) or is_path(value) or _CODE.fullmatch(value) or value.lstrip()[:1] in _PUNCTUATION:
         return False
-    if thorough and in_capitals and _SURE_NAME.search(name):
+    if thorough and in_capitals and SURE_NAME.search(name) and not maybe_a_pass(name):
         return value.lower() not in (b"true", b"false", b"none", b"null", b"0", b"1")
-    if _harmless(value):
+    if harmless(value):
         return False
-    if not _STRONG_NAME.search(name):
+    if not STRONG_NAME.search(name) or maybe_a_pass(name):
         return _weak_value_counts(name, value, loose)
-    if _PASSWORD_NAME.search(name):
+    if PASSWORD_NAME.search(name):
         least = 4 if in_capitals or loose else 6 if b"passw" in name.lower() else 8  # "pass" is a word of its own, too
-        return len(value) >= least and (in_capitals or loose or _LETTER_AND_DIGIT.match(value) is not None or _scattered(value))
+        return len(value) >= least and (in_capitals or loose or _LETTER_AND_DIGIT.match(value) is not None or is_scattered(value))
     if in_capitals and len(value) >= 8 and b" " not in value:
         return not value.isdigit() or len(value) >= 12
-    return len(value) >= (8 if loose else 16) and _drawn(value)
+    return len(value) >= (8 if loose else 16) and is_drawn(value)
 
 
 def _loose_value_counts(name: bytes, value: bytes) -> bool:
     """Return whether a value looks secret that a name is compared or paired with, or that is in parentheses behind it."""
-    if not _SURE_NAME.search(name) or _OTHER_NAME.search(name) or _named_as_kernels(value):
+    if not SURE_NAME.search(name) or OTHER_NAME.search(name):
         return False
-    return len(value) >= _LEAST_LOOSE and _drawn(value) and value_counts(name, value, False)
-
-
-def _named_as_kernels(value: bytes) -> bool:
-    return value.startswith(b"_Z") or value.count(b"_") > 2 + len(value) // 20
+    return len(value) >= _LEAST_LOOSE and is_drawn(value) and value_counts(name, value, False)
 
 
 def _weak_value_counts(name: bytes, value: bytes, loose: bool) -> bool:
     """Return whether the value of a name that says little looks secret."""
     least = 16
-    if not _SURE_NAME.search(name):
-        if not _UNSURE_NAME.search(name) or (_HASH_NAME.search(name) and _HEX.fullmatch(value)):
-            return False
-        if _named_as_kernels(value):
+    if maybe_a_pass(name):
+        return len(value) >= least and is_drawn(value) and not _HEX.fullmatch(value)
+    if not SURE_NAME.search(name):
+        if not UNSURE_NAME.search(name) or (HASH_NAME.search(name) and _HEX.fullmatch(value)):
             return False
         least = _LEAST if loose else 16
-    return len(value) >= least and _drawn(value)
-
-
-def _overwritten(value: bytes) -> bool:
-    return len(set(value.lower())) <= 1 or set(value) <= set(b"*xX.#-") or any(word in value.lower() for word in _DONE)
-
-
-def _harmless(value: bytes) -> bool:
-    return _overwritten(value) or value.lower() in _PLACEHOLDERS or _is_path(value)
-
-
-def _is_path(value: bytes) -> bool:
-    """Return whether a value begins as a path does, and is no base64 that begins so by chance."""
-    if not _PATH.match(value) or not _BASE64.fullmatch(value):
-        drawn = value[:1] in (b"-", b"~") and b"/" not in value and _scattered(value[1:]) and not _worded(value)
-        return _PATH.match(value) is not None and not drawn
-    parts = value.split(b"/")
-    return not any(len(part) >= 12 and _random(part) for part in parts) or any(_FOLDER.fullmatch(part) for part in parts)
-
-
-def entropy(value: bytes) -> float:
-    """Return the bits that a byte carries, by the value's own frequencies of bytes."""
-    return -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values())
-
-
-def _random(value: bytes) -> bool:
-    """Return whether a value looks drawn at random: letters and digits mixed, without the repetitions of words and numbers."""
-    if not re.fullmatch(rb"[A-Za-z0-9+/=_.~!@#$%^*-]{8,}", value):
-        return False
-    digits, letters = len(re.findall(rb"[0-9]", value)), len(re.findall(rb"[A-Za-z]", value))
-    changes = len(re.findall(rb"[0-9][A-Za-z]|[A-Za-z][0-9]", value))
-    return digits >= 2 and letters >= 2 and changes >= 3 and entropy(value) >= (3.0 if len(value) >= 16 else 2.5)
-
-
-def _mixed(value: bytes) -> bool:
-    """Return whether letters of both cases, and digits, take turns as in what is drawn at random, and as in no name."""
-    if len(value) < 12 or not re.fullmatch(rb"[A-Za-z0-9+/=_~-]+", value):
-        return False
-    both = re.search(rb"[a-z]", value) and re.search(rb"[A-Z]", value)
-    return both is not None and _turns(value) >= _TURNS * len(value)
-
-
-def _drawn(value: bytes) -> bool:
-    """Return whether a value looks drawn at random, by any sign of it, and is no words that are joined."""
-    return (_random(value) or (_scattered if len(value) >= 16 else _mixed)(value)) and not _worded(value)
-
-
-def _scattered(value: bytes) -> bool:
-    """Return whether neither case and digits nor the letters follow each other as in words, also of names that join them."""
-    if len(value) < 16 or not re.fullmatch(rb"[A-Za-z0-9+/=_.~!@#$%^*-]+", value):
-        return False
-    pairs = [pair.lower() for pair in re.findall(rb"(?=([A-Za-z]{2}))", value)]
-    rare = sum(pair not in _COMMON for pair in pairs)
-    if len(pairs) < 4 or _turns(value) / len(value) + rare / len(pairs) < _SCATTERED:
-        return False
-    words = [word.lower() for word in _CAMEL.findall(value)]
-    read = [word for word in words if all(word[place : place + 2] in _COMMON for place in range(len(word) - 1))]
-    return 3 * sum(map(len, read)) < len(value)
-
-
-def _turns(value: bytes) -> int:
-    """Return how often small letters, capitals and all else change."""
-    pattern = re.sub(rb"[^aA]", b"0", re.sub(rb"[A-Z]", b"A", re.sub(rb"[a-z]", b"a", value)))
-    return sum(before != after for before, after in zip(pattern, pattern[1:]))
-
-
-def _worded(value: bytes) -> bool:
-    """Return whether a value is words and numbers joined, as names of kernels and models are."""
-    words = re.findall(rb"(?:(?<=[_./-])|^)[a-z]{3,}(?=[_./-]|\Z)", value)
-    return len(words) > 1 or any(len(word) > 5 for word in words)
+    return len(value) >= least and is_drawn(value)
 
 
 def telling(value: bytes) -> bool:
     """Return whether a secret is so unlike anything else that it is the same secret wherever it occurs."""
-    return len(value) >= 12 and len(set(value)) >= 6 and _random(value)
+    return len(value) >= 12 and len(set(value)) >= 6 and is_random(value)
 
 
 def shown(name: str, most: int = 60) -> str:
