@@ -48,6 +48,8 @@ class Padding(object):
         torch = self._torch
         if not isinstance(one, torch.Tensor) or one.dtype not in (torch.int64, torch.int32) or one.dim() != 2:
             return False
+        if getattr(one, "is_meta", False):  # it has no values
+            return False
         capturing = one.is_cuda and torch.cuda.is_current_stream_capturing()
         return _SHORTEST <= one.shape[1] and one.numel() <= _LARGEST and not capturing
 
