@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-_FEWEST = 20  # steps: fewer may rise by chance
-_AGREE = 0.7  # Kendall's tau; a machine that gets slower once, half way, gives 0.5, and noise alone seldom 0.3
+_FEWEST = 20  # steps: fewer may rise by chance. The first quarter is left out: steps settle there, which hides what grows
+_AGREE = 0.65  # Kendall's tau; a machine that gets slower once, half way, gives 0.5, and noise alone seldom 0.3
 _LONGER = 1.3  # times as long at the end as at the beginning
 _MOST = 512  # steps that are compared with each other, evenly chosen of more
 
 
 class Growth(NamedTuple):
-    """first_ns, last_ns: medians of the first and of the last quarter of the steps. steps: how many there are."""
+    """first_ns, last_ns: medians of the second and of the last quarter of the steps. steps: how many there are."""
 
     first_ns: int
     last_ns: int
@@ -43,8 +43,9 @@ def _of_one(steps: pd.DataFrame) -> Growth | None:
     if len(lengths) < _FEWEST:
         return None
     quarter = len(lengths) // 4
-    first, last = int(np.median(lengths[:quarter])), int(np.median(lengths[-quarter:]))
-    if last < _LONGER * first or agreement(lengths) < _AGREE:
+    settled = lengths[quarter:]
+    first, last = int(np.median(settled[:quarter])), int(np.median(settled[-quarter:]))
+    if last < _LONGER * first or agreement(settled) < _AGREE:
         return None
     return Growth(first, last, len(lengths))
 

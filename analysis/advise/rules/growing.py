@@ -15,6 +15,7 @@ from kernelscope.analysis.trace import intervals
 
 _AGREE = 0.5  # Kendall's tau of a line's time over the recorded steps, which are few
 _PART = 0.25  # of what all recorded steps grow by, for a line to be named
+_GROWN = 0.05  # of a recorded step: where these grow less no line is named, as noise may be it
 _NAMED = 2
 _REMEDY = (
     "find what is kept from step to step: a list or tensor that is added to, a loss that is summed with its graph (use "
@@ -34,7 +35,7 @@ def longer(subject: Subject) -> list[Advice]:
             f"steps get longer as the program goes on: {first} at first, {last} at the end of {found.steps}",
             subject.step_ns - found.first_ns,
             "of a step in the median, what it takes longer than the first ones",
-            _lines(subject),
+            [f"Of {found.steps} clean steps the second quarter takes {first} in the median, the last {last}.", *_lines(subject)],
             _REMEDY,
             "https://docs.pytorch.org/docs/stable/notes/faq.html" if "pytorch" in subject.framework else "",
         )
@@ -46,7 +47,8 @@ def _lines(subject: Subject) -> list[str]:
     if subject.trace.host_lines.empty or not subject.on_host or host_lines.computes_behind(subject.trace):
         return []
     lines, by_step = _by_step(subject)
-    total = _growth(by_step.sum(axis=0))
+    whole = by_step.sum(axis=0)
+    total = _growth(whole) if _growth(whole) >= _GROWN * whole.mean() else 0.0
     grown = np.array([_growth(row) if agreement(row.astype(np.int64)) >= _AGREE else 0.0 for row in by_step])
     order = [row for row in np.argsort(-grown, kind="stable")[:_NAMED] if total > 0 and grown[row] >= _PART * total]
     if not order:

@@ -37,14 +37,15 @@ def test_the_line_that_grows_is_named_with_what_it_takes():
     assert one.title == "steps get longer as the program goes on: 2.00 ms at first, 10.0 ms at the end of 40"
     assert one.saves_ns == (6 - 2) * MS
     assert one.evidence == [
-        "Of 10 recorded steps what grows most is train.py:5 `seen = sorted(history)` (10.0 ms in the first, 28.0 ms in the last)."
+        "Of 40 clean steps the second quarter takes 2.00 ms in the median, the last 10.0 ms.",
+        "Of 10 recorded steps what grows most is train.py:5 `seen = sorted(history)` (10.0 ms in the first, 28.0 ms in the last).",
     ]
 
 
 @pytest.mark.parametrize("own", [[10] * 10, [20, 10] * 5, list(range(28, 8, -2))], ids=["same", "uneven", "less"])
 def test_no_line_is_named_where_none_grows(own):
     (one,) = growing.longer(subject(own))
-    assert one.evidence == []
+    assert len(one.evidence) == 1
 
 
 def test_nothing_is_said_of_steps_that_do_not_grow():
