@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 _FEWEST = 20  # steps: fewer may rise by chance. The first quarter is left out: steps settle there, which hides what grows
 _AGREE = 0.65  # Kendall's tau; a machine that gets slower once, half way, gives 0.5, and noise alone seldom 0.3
@@ -23,13 +22,13 @@ class Growth(NamedTuple):
     steps: int
 
 
-def growth(repeats: Sequence[pd.DataFrame]) -> Growth | None:
+def growth(repeats: Sequence[npt.NDArray[np.int64]]) -> Growth | None:
     """Return how steps get longer; None where they do not in each of the restarts, or are too few to tell.
 
-    repeats: the measured steps of each restart (start_ns, end_ns). Source of the measure: Kendall, Biometrika 30 (1938), between
+    repeats: how long the measured steps of each restart took, ns, in their order. Source of the measure: Kendall, Biometrika 30 (1938), between
     a step's length and its rank in time.
     """
-    found = [_of_one(steps) for steps in repeats]
+    found = [_of_one(lengths) for lengths in repeats]
     known = [one for one in found if one is not None]
     if not known or len(known) < len(found):
         return None
@@ -37,9 +36,7 @@ def growth(repeats: Sequence[pd.DataFrame]) -> Growth | None:
     return Growth(first, last, min(one.steps for one in known))
 
 
-def _of_one(steps: pd.DataFrame) -> Growth | None:
-    ordered = steps.sort_values("start_ns")
-    lengths = (ordered["end_ns"] - ordered["start_ns"]).to_numpy(np.int64)
+def _of_one(lengths: npt.NDArray[np.int64]) -> Growth | None:
     if len(lengths) < _FEWEST:
         return None
     quarter = len(lengths) // 4

@@ -343,7 +343,7 @@ def _of_recording(subject: Subject) -> list[str]:
     """Return why the parts are not of a step that was recorded as it is without recording; none where they are."""
     traced_ns = subject.facts.get("traced_step_ns")
     if not traced_ns:
-        return []
+        return _growing(subject)
     step, traced = words.duration(subject.step_ns), words.duration(traced_ns)
     if subject.facts.get("growth"):
         return [
@@ -362,6 +362,18 @@ def _of_recording(subject: Subject) -> list[str]:
             f"not recorded, {step}{_rough(traced_ns, subject)}"
         ]
     return []
+
+
+def _growing(subject: Subject) -> list[str]:
+    """Return that the steps of a capture get longer, which their mean does not tell."""
+    found = None if subject.facts else subject.growth
+    if found is None:
+        return []
+    first, last = words.duration(found.first_ns), words.duration(found.last_ns)
+    return [
+        f"steps get longer from one to the next, from {first} to {last} over {found.steps}: each works through more than the one "
+        "before, such as a longer text, a cache or a history"
+    ]
 
 
 def _notes(subject: Subject, kept: list[Advice]) -> list[str]:

@@ -25,6 +25,7 @@ from kernelscope.analysis.accounting.device_account import (
     is_host_timed,
     is_timed_by_device,
 )
+from kernelscope.analysis.accounting.growth import Growth, growth
 from kernelscope.analysis.accounting.statistics import mean_step_ns, window_means
 from kernelscope.analysis.advise import host_account
 from kernelscope.analysis.advise.compiled import is_compiled
@@ -99,6 +100,13 @@ class Subject:
             return None
         short, long = np.quantile(self.lengths, [0.1, 0.9])
         return [int(self.lengths.min()), int(self.lengths.max())] if long > _UNEVEN * short else None
+
+    @cached_property
+    def growth(self) -> Growth | None:
+        """How the steps get longer from one to the next: of a run the clean ones, of a capture those that are surely steps."""
+        if self.facts:
+            return self.facts.get("growth")
+        return growth([self.lengths]) if self.certain else None
 
     @property
     def untraced(self) -> str | None:

@@ -161,7 +161,8 @@ class Run:
     @cached_property
     def growth(self) -> Growth | None:
         """How the steps of the clean pass get longer while the program goes on; None where they do not."""
-        return growth([data.measured for data in self.passes("clean")])
+        ordered = [data.measured.sort_values("start_ns") for data in self.passes("clean")]
+        return growth([(steps["end_ns"] - steps["start_ns"]).to_numpy("int64") for steps in ordered])
 
     def kernels_pass(self) -> PassData:
         """Return the repeat of the kernels pass whose mean step is closest to the clean pass's: the least disturbed one.

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.accounting.growth import Growth, agreement
+from kernelscope.analysis.accounting.growth import agreement
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
@@ -25,7 +25,7 @@ _REMEDY = (
 
 def longer(subject: Subject) -> list[Advice]:
     """The steps of the clean pass get longer while the program goes on."""
-    found: Growth | None = subject.facts.get("growth")
+    found = subject.growth if subject.facts else None
     if found is None or subject.step_ns <= found.first_ns:
         return []
     first, last = words.duration(found.first_ns), words.duration(found.last_ns)

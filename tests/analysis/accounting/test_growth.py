@@ -1,7 +1,6 @@
 """Steps that get longer are told from noise, from a machine that gets slower once, and from steps that settle."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from kernelscope.analysis.accounting.growth import Growth, agreement, growth
@@ -10,10 +9,7 @@ MS = 1_000_000
 
 
 def steps(lengths_ms):
-    """Steps one after another, with a pause of a millisecond."""
-    lengths = (np.asarray(lengths_ms) * MS).astype(np.int64)
-    start = np.concatenate([[0], np.cumsum(lengths + MS)[:-1]])
-    return pd.DataFrame({"start_ns": start, "end_ns": start + lengths})
+    return (np.asarray(lengths_ms) * MS).astype(np.int64)
 
 
 def noisy(lengths_ms, part, seed=0):

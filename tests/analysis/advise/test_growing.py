@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.accounting.growth import Growth
-from kernelscope.analysis.advise import host_account
+from kernelscope.analysis.advise import advice, host_account
 from kernelscope.analysis.advise.rules import growing
 from kernelscope.analysis.advise.subject import STEPS, Subject
 from kernelscope.analysis.trace import Trace, conform
@@ -23,7 +23,7 @@ def subject(growing_ms, found=GROWN, step_ms=6):
         middle, end = now + 3 * MS, now + (3 + own) * MS
         steps.append({"step": number, "warmup": False, "thread": 1, "start_ns": now, "end_ns": end})
         lines.append({**place, "line": 4, "text": "loss = net(x)", "start_ns": now, "end_ns": middle})
-        lines.append({**place, "line": 5, "text": "  seen = sorted(history)", "start_ns": middle, "end_ns": end})
+        lines.append({**place, "line": 5, "text": "  sorted(history)", "start_ns": middle, "end_ns": end})
         now = end
     tables = {"steps": conform("steps", pd.DataFrame(steps)), "host_lines": conform("host_lines", pd.DataFrame(lines))}
     trace = Trace(info={"framework": "pytorch"}, **tables)
@@ -38,7 +38,7 @@ def test_the_line_that_grows_is_named_with_what_it_takes():
     assert one.saves_ns == (6 - 2) * MS
     assert one.evidence == [
         "Of 40 clean steps the second quarter takes 2.00 ms in the median, the last 10.0 ms.",
-        "Of 10 recorded steps what grows most is train.py:5 `seen = sorted(history)` (10.0 ms in the first, 28.0 ms in the last).",
+        "Of 10 recorded steps what grows most is train.py:5 `sorted(history)` (10.0 ms in the first, 28.0 ms in the last).",
     ]
 
 
@@ -51,3 +51,14 @@ def test_no_line_is_named_where_none_grows(own):
 def test_nothing_is_said_of_steps_that_do_not_grow():
     assert growing.longer(subject([10] * 10, found=None)) == []
     assert growing.longer(subject([10] * 10, step_ms=2)) == []
+
+
+@pytest.mark.parametrize(("lengths_ms", "said"), [(np.linspace(10, 25, 40), 1), (np.full(40, 10.0), 0)], ids=["longer", "equal"])
+def test_a_note_says_it_of_captures(lengths_ms, said):
+    """What grows may be meant to, such as the cache of a text that is generated: nothing is to be done about it."""
+    made = subject([10] * 10)
+    made.facts, made.lengths = {}, (lengths_ms * MS).astype(np.int64)
+    assert growing.longer(made) == []
+    notes = advice._growing(made)
+    assert len(notes) == said
+    assert all(note.startswith("steps get longer from one to the next, from 15.6 ms to 23.3 ms over 40") for note in notes)
