@@ -25,8 +25,8 @@ class Growth(NamedTuple):
 def growth(repeats: Sequence[npt.NDArray[np.int64]]) -> Growth | None:
     """Return how steps get longer; None where they do not in each of the restarts, or are too few to tell.
 
-    repeats: how long the measured steps of each restart took, ns, in their order. Source of the measure: Kendall, Biometrika 30 (1938), between
-    a step's length and its rank in time.
+    repeats: how long the measured steps of each restart took, ns, in their order. Source of the measure: Kendall, Biometrika 30
+    (1938), between a step's length and its rank in time.
     """
     found = [_of_one(lengths) for lengths in repeats]
     known = [one for one in found if one is not None]

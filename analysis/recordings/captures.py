@@ -133,11 +133,14 @@ def lost(trace: Trace) -> dict[str, int]:
     return {name: count for name, count in named.items() if not _NO_LOSS.search(name)}
 
 
+def twice(trace: Trace) -> dict[str, int]:
+    """Return what a capture holds twice, and the Trace once: the more of each, by what they are."""
+    return {name: count for name, count in trace.diagnostics.items() if count and name.endswith("written twice")}
+
+
 def _lost(trace: Trace) -> list[str]:
     """Return a sentence on what of a capture could not be used, and one on what it holds twice, where there is any."""
-    gone = lost(trace)
-    twice = {name: count for name, count in trace.diagnostics.items() if count and name.endswith("written twice")}
-    said = (("not all of it could be used", gone), ("what stands there twice counts once", twice))
+    said = (("not all of it could be used", lost(trace)), ("what stands there twice counts once", twice(trace)))
     return [f"{what}: {_counted(counts)}" for what, counts in said if counts]
 
 

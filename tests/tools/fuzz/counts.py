@@ -30,7 +30,8 @@ def check(path: Path, name: str, trace: Trace) -> None:
     if counted is None:
         return
     on_device = trace.kernels["device"] != "cpu"  # kernels of a host's own recording are its operators
-    kept, told = int(trace.kernels.loc[on_device, "count"].sum()), sum(captures.lost(trace).values())
+    kept = int(trace.kernels.loc[on_device, "count"].sum())
+    told = sum({**captures.lost(trace), **captures.twice(trace)}.values())
     if kept > counted:
         raise AssertionError(f"{name}: {kept} kernels are read, {counted} are there")
     if kept + told < counted:
