@@ -58,6 +58,8 @@ def test_a_silent_loss_is_seen(tmp_path, monkeypatch):
     path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [kernel]}))
     with pytest.raises(AssertionError, match="2 kernels are read, 1 are there"):
         counts.check(path, "kineto", trace)
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [kernel, kernel]}))
+    counts.check(path, "kineto", read(path))  # what is written twice counts once, and is told
 
 
 @pytest.mark.long
