@@ -13,6 +13,7 @@ from kernelscope.analysis.trace import Trace, intervals
 
 Named = tuple[Trace, str]
 
+_KERNEL = ["start_ns", "end_ns", "device", "thread", "name"]  # a stream has no two of these
 _IDENTITIES = {"kernels": ["start_ns", "end_ns", "device", "name"], "operators": ["start_ns", "end_ns", "name"]}
 _OF_DEVICES = ("kernels", "copies")
 _STREAM = ["device", "thread", "process"]
@@ -29,6 +30,17 @@ def refuse_same_times(one: Named, other: Named) -> None:
         both = len(mine.merge(theirs, on=columns))
         if _many(both, mine, theirs):
             raise EvidenceError(f"{other[1]}: {both:,} of its {table} are in {one[1]} too, at the same times; name one of them")
+
+
+def refuse_shared(one: Named, other: Named) -> None:
+    """Refuse two captures that share kernels of an accelerator, as windows that overlap do: these would count twice."""
+    mine, theirs = (trace.kernels[_on_accelerators(trace.kernels)] for trace, _ in (one, other))
+    mine = mine[mine["start_ns"].isin(theirs["start_ns"]).to_numpy(bool)]
+    theirs = theirs[theirs["start_ns"].isin(mine["start_ns"]).to_numpy(bool)]
+    shared = len(_distinct(mine, _KERNEL).merge(_distinct(theirs, _KERNEL), on=_KERNEL)) if len(mine) else 0
+    if shared:
+        what = f"{shared:,} of its kernels are in {one[1]} too, at the same times"
+        raise EvidenceError(f"{other[1]}: {what}; name one of them, or windows that do not overlap")
 
 
 def _many(count: int, mine: pd.DataFrame, theirs: pd.DataFrame) -> bool:

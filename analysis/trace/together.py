@@ -36,6 +36,7 @@ def check(captures: Sequence[Named]) -> list[str]:
         same_work.refuse_same_times(one, other)
         _refuse_one_device(one, other)
         same_work.refuse_one_stream(one, other)
+        same_work.refuse_shared(one, other)
     return _gaps(timed)
 
 

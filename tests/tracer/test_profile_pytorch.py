@@ -206,7 +206,8 @@ print(sorted(calls.items()))
 
 # What would fail, or count differently, if we asked its objects anything: in one program, as each one takes seconds to record
 _OBJECTS = """
-import collections, torch, warnings
+import collections, torch, warnings, weakref
+from unittest import mock
 from torch.overrides import TorchFunctionMode
 
 warnings.simplefilter("error", torch.jit.TracerWarning)
@@ -227,21 +228,31 @@ class Lazy(dict):
     def values(self):
         raise RuntimeError("asked for its values")
 
+class Unbound:
+    @property
+    def __class__(self):
+        raise RuntimeError("asked for its class")
+
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = torch.nn.Linear(4, 4)
 
-    def forward(self, given, others):
+    def parameters(self, recurse=True):
+        raise RuntimeError("asked for its parameters")
+
+    def forward(self, given, others, *proxies):
         return {"first": self.inner(given), "others": others}
 
 layer, model = torch.nn.Linear(4, 4), Model()
-optimizer = torch.optim.SGD([*layer.parameters(), *model.parameters()], lr=0.1)
+lazy = Lazy(a=1)
+proxies = [weakref.proxy(lazy), mock.MagicMock(spec=dict), mock.MagicMock(spec=torch.Tensor), Unbound()]
+optimizer = torch.optim.SGD([*layer.parameters(), *model.inner.parameters()], lr=0.1)
 for step in range(90):
     optimizer.zero_grad()
     given = torch.ones(8, 4)
     nested = torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(5, 4)])
-    loss = torch.cat(layer(nested).unbind()).sum() + model(given, Lazy(a=given))["first"].sum()
+    loss = torch.cat(layer(nested).unbind()).sum() + model(given, Lazy(a=given), *proxies)["first"].sum()
     loss = loss + layer(given.as_subclass(Own)).as_subclass(torch.Tensor).sum()
     if step % 3 == 0:
         loss = loss + torch.jit.trace(layer, given, check_trace=False)(given).sum()
@@ -249,7 +260,7 @@ for step in range(90):
         loss = loss + layer(layer(given)).sum()
         loss.backward()
         optimizer.step()
-print(sorted(calls.items()), loss.item())
+print(sorted(calls.items()), loss.item(), [len(proxy.mock_calls) for proxy in proxies[1:3]])
 """
 
 

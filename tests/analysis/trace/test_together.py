@@ -199,3 +199,16 @@ def test_steps_of_two_ranks_at_a_time_are_one_step():
     assert trace.steps["thread"].isin(trace.operators["thread"]).all()
     (said,) = trace.info["warnings"]
     assert said.startswith(f"steps are those of {paths[0]}, and what {paths[1]} did in their time is part of them")
+
+
+def test_windows_that_overlap_share_kernels_and_are_refused(content, tmp_path):
+    """One kernel in both is enough: it would count twice."""
+    kernels = sorted(event["ts"] for event in content["traceEvents"] if event.get("cat") == "kernel")
+    middle = kernels[len(kernels) // 2]
+    paths = [tmp_path / "early.json", tmp_path / "late.json"]
+    for path, first, last in ((paths[0], 0, middle), (paths[1], middle, kernels[-1])):
+        kept = [event for event in content["traceEvents"] if event.get("cat") != "kernel" or first <= event["ts"] <= last]
+        path.write_text(json.dumps({**content, "traceEvents": [event for event in kept if event.get("cat") != "cpu_op"]}))
+    assert _refused(*paths) == (
+        f"1 of its kernels are in {paths[0]} too, at the same times; name one of them, or windows that do not overlap"
+    )

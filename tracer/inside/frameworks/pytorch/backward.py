@@ -10,6 +10,7 @@ A tensor's dictionary of hooks is set as Tensor.register_hook does it, but witho
 from collections import OrderedDict
 from typing import Any, Callable, Dict, Iterable, Optional
 
+from kernelscope.tracer.inside.frameworks.pytorch.objects import held
 from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.ranges import Recorder
@@ -72,15 +73,13 @@ class BackwardLayers(object):
             kind = type(value)
             if kind in self._plain and not watched:
                 self._mark_tensor(value, hooks)
-            elif isinstance(value, self._tensor):
+            elif issubclass(kind, self._tensor):
                 with unseen(self._torch):
                     self._mark_tensor(value, hooks)
-            elif isinstance(value, tuple):
-                self._mark(tuple.__iter__(value), hooks)
-            elif isinstance(value, list):
-                self._mark(list.__iter__(value), hooks)
-            elif isinstance(value, dict):
-                self._mark(dict.values(value), hooks)
+            else:
+                inner = held(value)
+                if inner is not None:
+                    self._mark(inner, hooks)
 
     def _mark_tensor(self, tensor: Any, hooks: Any) -> None:
         """Set the hooks; an in-place operation makes a new version, which is another tensor to backward."""

@@ -7,10 +7,11 @@ code made it.
 
 import functools
 import threading
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.frameworks.pytorch.backward import BackwardLayers, compiling
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
+from kernelscope.tracer.inside.frameworks.pytorch.objects import parameters
 from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.frameworks.script import network, numbered
 from kernelscope.tracer.inside.profiling import budget
@@ -32,7 +33,7 @@ class Layers(object):
         self.shared: Dict[str, List[str]] = {}  # layer -> other paths of the same module
         self._roots = roots = _outermost(roots)
         self.title = " + ".join(type(_bare(root)).__name__ for root in roots) or "unknown"
-        self.parameters = sum(_elements(torch, root.parameters()) for root in roots)
+        self.parameters = sum(_elements(torch, root) for root in roots)
         self._library, self._on_gpu, self._kernels = library, on_gpu, kernels
         self._names: Dict[int, str] = {}  # id of a module -> its layer
         self._kept: List[Any] = []  # the modules of these ids, so that no id is given to another one
@@ -137,7 +138,7 @@ class Layers(object):
         self._names[id(root)] = self._names[id(bare)] = own
         self._kept += [root, bare]
         try:
-            named = bare.named_modules(remove_duplicate=False)
+            named = self.torch.nn.Module.named_modules(bare, remove_duplicate=False)
         except TypeError:  # before PyTorch 1.9, which names each once
             named = bare.named_modules()
         for path, module in named:
@@ -147,14 +148,14 @@ class Layers(object):
             if known is None:
                 self._names[id(module)] = name
                 self._kept.append(module)
-                self._types[name] = (type(module).__name__, _elements(self.torch, module.parameters(recurse=False)))
+                self._types[name] = (type(module).__name__, _elements(self.torch, module, recurse=False))
             elif known != name:
                 self.shared.setdefault(known, []).append(name)
             if type(module).__name__ == "OptimizedModule":
                 self.opaque[self._names[id(module)]] = "torch.compile makes one of all layers inside"
             elif isinstance(module, self.torch.jit.ScriptModule):
                 self.opaque[self._names[id(module)]] = "TorchScript runs the layers inside without Python"
-        self._types[own] = (title, _elements(self.torch, bare.parameters(recurse=False)))
+        self._types[own] = (title, _elements(self.torch, bare, recurse=False))
 
     def _layer(self, module: Any, outermost: bool) -> Optional[str]:
         """Return the layer that this call stands for, or None for modules of nobody, whose work is the caller's."""
@@ -163,12 +164,12 @@ class Layers(object):
             if not outermost:
                 return None
             name = "loss" if "loss" in type(module).__name__.lower() else type(module).__name__
-            if next(module.parameters(), None) is not None:
+            if next(parameters(self.torch, module), None) is not None:
                 self._name(module, prefixed=True)
                 name = self._names[id(module)]
             self._names[id(module)] = name
             self._kept.append(module)
-            self._types.setdefault(name, (type(module).__name__, _elements(self.torch, module.parameters(recurse=False))))
+            self._types.setdefault(name, (type(module).__name__, _elements(self.torch, module, recurse=False)))
         count = self._counts[name] = self._counts.get(name, 0) + 1
         if count > 1:
             kind = self._types[name]
@@ -338,6 +339,6 @@ def _outermost(roots: Sequence[Any]) -> List[Any]:
     return [root for root in roots if id(root) not in parts]
 
 
-def _elements(torch: Any, parameters: Iterable[Any]) -> int:
+def _elements(torch: Any, module: Any, recurse: bool = True) -> int:
     with unseen(torch):
-        return sum(parameter.numel() for parameter in parameters)
+        return sum(parameter.numel() for parameter in parameters(torch, module, recurse))

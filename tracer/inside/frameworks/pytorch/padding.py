@@ -46,7 +46,7 @@ class Padding(object):
 
     def _are_texts(self, one: Any) -> bool:
         torch = self._torch
-        if not isinstance(one, torch.Tensor) or one.dtype not in (torch.int64, torch.int32) or one.dim() != 2:
+        if not issubclass(type(one), torch.Tensor) or one.dtype not in (torch.int64, torch.int32) or one.dim() != 2:
             return False
         if getattr(one, "is_meta", False):  # it has no values
             return False

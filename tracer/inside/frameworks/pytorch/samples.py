@@ -3,6 +3,8 @@
 import weakref
 from typing import Any, Callable, Iterable, Optional
 
+from kernelscope.tracer.inside.frameworks.pytorch.objects import held
+
 SOURCE = "the first axis of the model's input"
 
 
@@ -23,7 +25,7 @@ class Samples(object):
 
     def called(self, model: Any, given: Iterable[Any], output: Any) -> None:
         """Count what a model was called with."""
-        first = next((one for one in given if isinstance(one, self._torch.Tensor)), None)
+        first = next((one for one in given if issubclass(type(one), self._torch.Tensor)), None)
         another = self._model is not None and self._model() is not model
         self._model = weakref.ref(model)
         if self._known is None or self._known() is not model:
@@ -45,15 +47,8 @@ class Samples(object):
 
     def _has(self, output: Any, samples: int) -> bool:
         """Return whether a tensor in what a model returns has this many rows."""
-        return any(isinstance(one, self._torch.Tensor) and one.dim() > 0 and one.shape[0] == samples for one in _values(output))
-
-
-def _values(output: Any) -> Iterable[Any]:
-    """Return what a tuple, list or dictionary has stored, whatever its own kind makes of that; or the only value."""
-    for kind, stored in ((tuple, tuple.__iter__), (list, list.__iter__), (dict, dict.values)):
-        if isinstance(output, kind):
-            return stored(output)  # type: ignore[arg-type]
-    return (output,)
+        tensors = [one for one in held(output) or (output,) if issubclass(type(one), self._torch.Tensor)]
+        return any(one.dim() > 0 and one.shape[0] == samples for one in tensors)
 
 
 def _batch_elsewhere(model: Any) -> bool:

@@ -15,6 +15,7 @@ from kernelscope.tracer.inside.frameworks.pytorch.backward import compiling
 from kernelscope.tracer.inside.frameworks.pytorch.device_clock import DeviceClock
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
 from kernelscope.tracer.inside.frameworks.pytorch.modules import Layers
+from kernelscope.tracer.inside.frameworks.pytorch.objects import parameters
 from kernelscope.tracer.inside.frameworks.pytorch.operators import Operators
 from kernelscope.tracer.inside.frameworks.pytorch.padding import Padding
 from kernelscope.tracer.inside.frameworks.pytorch.samples import SOURCE, Samples
@@ -175,7 +176,7 @@ class Adapter(Base):
     def _is_model(self, module: Any) -> bool:
         if module in self.roots:
             return True
-        if next(module.parameters(), None) is None:
+        if next(parameters(self.torch, module), None) is None:
             return False
         return self.roots.add(module)
 
@@ -310,8 +311,8 @@ class Adapter(Base):
         """
         if not self._on_gpu:
             roots = self.roots.alive()
-            parameters = (parameter.is_cuda for root in roots for parameter in root.parameters())
-            self._on_gpu = any(parameters) if roots else self._gpu_memory_used()
+            on_gpu = (parameter.is_cuda for root in roots for parameter in parameters(self.torch, root))
+            self._on_gpu = any(on_gpu) if roots else self._gpu_memory_used()
         return self._on_gpu
 
     def _gpu_memory_used(self) -> bool:
