@@ -66,7 +66,7 @@ COMMANDS = (
     Command("report", ("report", str(CAPTURE), "-o", "{out}.html"), ("--force",)),
     Command("export", ("export", str(CAPTURE), "--format", "parquet", "-o", "{out}"), ("--force",)),
     Command("redact", ("redact", str(CAPTURE), "-o", "{out}.gz"), ("--force",), ("breakdown", "{out}.gz")),
-    Command("ranks", ("ranks", *(str(DATA / "ranks" / f"pipe_slow_rank{rank}.json.gz") for rank in range(3)), "-o", "{out}.html")),
+    Command("ranks", ("ranks", *(str(DATA / "ranks" / f"work_rank{rank}.json.gz") for rank in (0, 1)), "-o", "{out}.html")),
     Command(
         "compare", ("compare", "lenet", "-f", "pytorch", *SMALL, "-o", "{out}"), ("--force",), ("breakdown", "{out}/pytorch")
     ),
