@@ -32,7 +32,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import levels
 from kernelscope.analysis.accounting.levels import BETWEEN, INTEGERS, KERNEL, KEYS, OUTSIDE_OF_STEPS, Activity, Free
-from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, intervals
 
@@ -46,7 +46,7 @@ class Partition:
     is the whole capture. totals: over all of it, kernel_sum_ns (durations added), kernel_busy_ns (at least one kernel ran),
     device_busy_ns (kernels, graphs or copies) and wall_ns; marked_ns, the host's time between the marks of steps that are counted
     on the device; and of kernel_sum_ns, what has a known kind, range, operator and layer (known_kind_ns, ...). outside: device
-    work that belongs to no measured step and took none of their time, as cells. numbers: of `cells`, as `by_line` has them.
+    work that belongs to no measured step and took none of their time, as cells. numbers: of `cells` among those of all levels.
     """
 
     cells: pd.DataFrame
@@ -113,11 +113,21 @@ def _has_cells(activity: Activity) -> bool:
     return bool(len(activity.start) or (activity.work and len(activity.keys)))
 
 
-def by_line(trace: Trace, lines: Free) -> pd.DataFrame:
-    """Return the time of each cell in pieces of the host's time: cell, its number (see Partition); piece; time_ns, in all.
+def by_line(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the host's lines (host_lines.KEYS), and the time of each cell while the host was in each of them.
 
-    lines: starts and ends of the pieces, which follow each other. What lies in none of them has no row.
+    The latter: cell, its row in the partition's cells; code, the line's row in the former; time_ns, in all steps. What lies in no
+    line has no row.
     """
+    known, code, pieces = host_lines.numbered(trace)
+    crossed = _crossed(trace, pieces)
+    place = pd.Index(partition(trace).numbers).get_indexer(pd.Index(crossed["cell"]))
+    table = crossed.assign(cell=place, code=code[crossed["piece"].to_numpy()]).drop(columns="piece")
+    return known, table[place >= 0]
+
+
+def _crossed(trace: Trace, lines: Free) -> pd.DataFrame:
+    """Return the time of each cell in pieces of the host's time, which follow each other: cell, its number; piece; time_ns."""
     trace = levels.labelled(device_steps.assigned(trace))
     steps, free = _window(trace)
     tables: list[pd.DataFrame] = []
@@ -135,7 +145,7 @@ def by_line(trace: Trace, lines: Free) -> pd.DataFrame:
 
 
 def _in_pieces(activity: Activity, owned: npt.NDArray[np.float64], lines: Free) -> tuple[pd.DataFrame, int]:
-    """Return what `by_line` does of one level, whose cells are numbered from 0, and how many these are."""
+    """Return what `_crossed` does of one level, whose cells are numbered from 0, and how many these are."""
     seen, group, first = _groups(activity)
     cell = np.full(len(activity.keys), -1, dtype=np.int64)
     cell[seen] = group

@@ -343,9 +343,9 @@ def _of_recording(subject: Subject) -> list[str]:
     """Return why the parts are not of a step that was recorded as it is without recording; none where they are."""
     traced_ns = subject.facts.get("traced_step_ns")
     if not traced_ns:
-        return _growing(subject)
+        return []
     step, traced = words.duration(subject.step_ns), words.duration(traced_ns)
-    if subject.facts.get("growth"):
+    if subject.growth:
         return [
             f"steps get longer as the program goes on: the parts are those of later ones, which took {traced} while they were "
             f"recorded, as shares of the median step, {step}"
@@ -379,6 +379,7 @@ def _growing(subject: Subject) -> list[str]:
 def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
     notes = [f"what computes in the layers is not told from dispatching it: {subject.untraced}"] if subject.untraced else []
     notes += _of_recording(subject)
+    notes += _growing(subject)
     notes += _left_out(subject)
     threads, cores = subject.setting("threads"), subject.cores
     busy = core_use.others(subject.foreign_cores, cores)

@@ -146,14 +146,14 @@ def lines(trace: Trace, rows: pd.DataFrame) -> pd.DataFrame:
     """
     if trace.host_lines.empty or host_lines.computes_behind(trace):
         return pd.DataFrame(columns=["row", *host_lines.KEYS, "time_ns"])
-    found, (known, code, pieces) = partition(trace), host_lines.numbered(trace)
+    found, (known, crossed) = partition(trace), by_line(trace)
     mine = _mine(found.cells)
     recorded_ns = found.cells.loc[mine, "time_ns"].to_numpy(float) * max(len(found.steps), 1)
     kept = rows["time_ns"].to_numpy(float) / np.maximum(recorded_ns, 1.0)
-    table = by_line(trace, pieces)
-    place = pd.Index(found.numbers[mine]).get_indexer(pd.Index(table["cell"]))
-    table = table.assign(row=place, code=code[table["piece"].to_numpy()])[place >= 0]
-    sums = table.groupby(["row", "code"])[["time_ns"]].sum().reset_index()
+    row_of_cell = np.where(mine, np.cumsum(mine) - 1, -1)  # rows stand in the order of the cells that have one
+    place = row_of_cell[crossed["cell"].to_numpy()]
+    table: pd.DataFrame = crossed.assign(row=place)[place >= 0]
+    sums: pd.DataFrame = table.groupby(["row", "code"])[["time_ns"]].sum().reset_index()
     sums["time_ns"] *= kept[sums["row"].to_numpy()]
     return pd.concat([sums, known.iloc[sums["code"].to_numpy()].reset_index(drop=True)], axis=1).drop(columns="code")
 

@@ -45,14 +45,11 @@ def _without_cost(side: Side, table: pd.DataFrame) -> pd.Series[Any]:
     trace = side.trace
     if side.clean_ns is None or side.by_device or host_lines.computes_behind(trace):
         return table["time_ns"]
-    found, (known, code, pieces) = partition(trace), host_lines.numbered(trace)
+    found, (known, crossed) = partition(trace), by_line(trace)
     recorded_ns = found.cells["time_ns"].to_numpy(float)
     kept = factors(found.cells[list(KEYS)], recorded_ns, float(side.clean_ns), side.layers_ns, side.grouped, side.events)
-    crossed = by_line(trace, pieces)
-    place = pd.Index(found.numbers).get_indexer(pd.Index(crossed["cell"]))
-    crossed, place = crossed[place >= 0], place[place >= 0]
-    left_ns = crossed["time_ns"].to_numpy(float) * kept[place] / max(len(found.steps), 1)
-    sums = np.bincount(code[crossed["piece"].to_numpy()], weights=left_ns, minlength=len(known))
+    left_ns = crossed["time_ns"].to_numpy(float) * kept[crossed["cell"].to_numpy()] / max(len(found.steps), 1)
+    sums = np.bincount(crossed["code"].to_numpy(), weights=left_ns, minlength=len(known))
     keyed = known.assign(left_ns=sums).astype({name: table[name].dtype for name in host_lines.KEYS})
     left = table[host_lines.KEYS].merge(keyed, on=host_lines.KEYS, how="left")["left_ns"].to_numpy(float)
     return pd.Series(np.where(np.isnan(left), table["time_ns"], left).round().astype(np.int64), index=table.index)

@@ -283,14 +283,17 @@ class EventList(Generic[Piece]):
         return EvidenceError(f"{self.path}: not JSON, or cut short, at byte {at} ({what}); export or copy the trace again")
 
 
-def listed(path: Path | str, content: bytes, event: type[T]) -> tuple[list[T], int]:
+def listed(path: Path | str, content: bytes, whole: Callable[[bytes], list[T]], event: type[T]) -> tuple[list[T], int]:
     """Return the events of a trace that is read whole, and how many elements of its list are none of this type.
 
-    Raises EvidenceError for what cannot be read, and msgspec.ValidationError where all are of other types.
+    whole: decodes the file; elements that are no events are looked for where it refuses the list as it is. Raises EvidenceError
+    for what cannot be read, and as msgspec does where all are of other types or the text is no JSON.
     """
-    decoder = msgspec.json.Decoder(list[event])  # type: ignore[valid-type]
-    pieces = EventList(path, decoder.decode, content=content, event=event)
-    return [one for piece in pieces for one in piece], pieces.odd
+    try:
+        return whole(content), 0
+    except msgspec.ValidationError:
+        pieces = EventList(path, msgspec.json.Decoder(list[event]).decode, content=content, event=event)  # type: ignore[valid-type]
+        return [one for piece in pieces for one in piece], pieces.odd
 
 
 def _is_inside(error: Exception, length: int) -> bool:

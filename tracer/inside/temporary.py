@@ -16,7 +16,8 @@ from typing import Dict, Iterator, Optional
 PREFIX = "kernelscope.tmp-"
 # Code in files below such a path runs in frames that Python's `warnings` and `logging` do not count when they look for the line
 # that caused a message (stacklevel): they take them for those of the import system, which they know by these two words.
-UNCOUNTED = PREFIX + "importlib_bootstrap-"
+OF_IMPORTS = "importlib_bootstrap-"
+UNCOUNTED = PREFIX + OF_IMPORTS
 _SETTLED_S = 5.0  # between its making and its locking somebody else may look
 _held: Dict[str, int] = {}
 

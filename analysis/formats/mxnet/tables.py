@@ -105,12 +105,13 @@ def parse_all(content: bytes, source: str = "dump") -> Dump:
 def _decode(content: bytes, source: str) -> tuple[list[_ProfilerEvent], int, bool]:
     """Return the events, how many elements of the list are none, and whether the file had to be closed first."""
     try:
-        return *_events(content, source), False
+        return *chrome_json.listed(source, content, _whole, _ProfilerEvent), False
     except msgspec.ValidationError as error:
         raise EvidenceError(f"{source}: not a dump of mx.profiler: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EvidenceError) as error:
         try:
-            return *_events(content.rstrip().removesuffix(b",") + b"]}", source), True
+            closed = content.rstrip().removesuffix(b",") + b"]}"
+            return *chrome_json.listed(source, closed, _whole, _ProfilerEvent), True
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EvidenceError):
             pass
         if isinstance(error, EvidenceError):
@@ -118,12 +119,8 @@ def _decode(content: bytes, source: str) -> tuple[list[_ProfilerEvent], int, boo
         raise EvidenceError(f"{source}: not JSON, or cut short ({error}); dump it again with profiler.dump()") from error
 
 
-def _events(content: bytes, source: str) -> tuple[list[_ProfilerEvent], int]:
-    """Return the events, and how many elements of the list are none: these are looked for where the list as it is does not do."""
-    try:
-        return _DECODER.decode(content).events, 0
-    except msgspec.ValidationError:
-        return chrome_json.listed(source, content, _ProfilerEvent)
+def _whole(content: bytes) -> list[_ProfilerEvent]:
+    return _DECODER.decode(content).events
 
 
 def _columns(events: list[_ProfilerEvent]) -> pd.DataFrame:

@@ -77,7 +77,7 @@ class Timeline:
 def read(path: Path | str) -> Timeline:
     """Return what a file holds; raises EvidenceError when it cannot be read or is none of these."""
     try:
-        events, odd = _decode(read_content(path), path)
+        events, odd = chrome_json.listed(path, read_content(path), _whole, _StepEvent)
         names = {
             row.pid: _ARGUMENTS.decode(row.args).name or "" for row in events if row.ph == "M" and row.name == "process_name"
         }
@@ -104,12 +104,8 @@ def read(path: Path | str) -> Timeline:
     )
 
 
-def _decode(content: bytes, path: Path | str) -> tuple[list[_StepEvent], int]:
-    """Return the events, and how many elements of the list are none."""
-    try:
-        return _DECODER.decode(content).events, 0
-    except msgspec.ValidationError:
-        return chrome_json.listed(path, content, _StepEvent)
+def _whole(content: bytes) -> list[_StepEvent]:
+    return _DECODER.decode(content).events
 
 
 def _executions(rows: list[_StepEvent], arguments: list[_Arguments], names: dict[int | str, str]) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import tempfile
 import zipfile
 from typing import Any, Dict, NoReturn, Union
 
+from kernelscope.tracer.inside import temporary
 from kernelscope.tracer.inside.agent import check, nvml, profile
 from kernelscope.tracer.inside.agent.child_process import ChildError
 from kernelscope.tracer.inside.agent.session import Session
@@ -80,7 +81,7 @@ def main(packed: str) -> int:
         return 0
     if arguments.command is None:
         return _said("no command; say run, profile or check (see %s --help)" % os.path.basename(packed), 2)
-    unpacked = tempfile.mkdtemp(prefix="kernelscope-agent-importlib_bootstrap-")  # see temporary.UNCOUNTED
+    unpacked = tempfile.mkdtemp(prefix="kernelscope-agent-" + temporary.OF_IMPORTS)
     try:
         with zipfile.ZipFile(packed) as archive:
             archive.extractall(unpacked)  # its sources are shown line by line, which needs files
