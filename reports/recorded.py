@@ -17,6 +17,9 @@ def sentence(cost: Cost) -> str:
     line = f"{both} {units.ratio(cost.recorded_ns / cost.clean_ns)} the clean one, {units.duration(cost.clean_ns)}"
     if cost.recorded_ns < cost.clean_ns:
         return f"{line}: the steps are not of one kind, or the machine was busy"
+    if cost.growth is not None:
+        grown = f"from {units.duration(cost.growth.first_ns)} to {units.duration(cost.growth.last_ns)}"
+        return f"{line}: steps get longer as the program goes on, {grown}, and later ones were recorded"
     if not cost.rows:
         return line
     named = ", ".join(

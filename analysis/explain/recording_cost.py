@@ -15,6 +15,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.breakdowns import BY, Breakdown
 from kernelscope.analysis.accounting.cell_labels import CellLabels
 from kernelscope.analysis.accounting.device_account import is_timed_by_device
+from kernelscope.analysis.accounting.growth import Growth
 from kernelscope.analysis.accounting.levels import KEYS
 from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.explain import sides
@@ -32,7 +33,8 @@ class Cost:
     """recorded_ns: the breakdown's step. clean_ns: the clean one, as explanations have it. rows: those with most of the cost.
 
     Each row has the breakdown's keys, time_ns and of that cost_ns. from_layers: whether the layers pass tells them, or else how
-    many events were recorded in each.
+    many events were recorded in each. growth: of steps that get longer while the program goes on, which is why the recorded ones,
+    later ones, took longer; there are no rows then.
     """
 
     by: str
@@ -40,6 +42,7 @@ class Cost:
     clean_ns: int
     rows: list[dict[str, Any]]
     from_layers: bool
+    growth: Growth | None = None
 
 
 class Kept(NamedTuple):
@@ -60,6 +63,8 @@ def of_run(run: Run, shown: Breakdown) -> Cost | None:
     if shown.step_ns < (1 + LEAST) * clean_ns:
         shorter = (1 + LEAST) * shown.step_ns < clean_ns
         return Cost(shown.by, shown.step_ns, clean_ns, [], False) if shorter else None
+    if run.growth is not None:
+        return Cost(shown.by, shown.step_ns, clean_ns, [], False, run.growth)
     trace = run.trace()
     cells = partition(trace).cells
     share = kept(run, trace, cells, clean_ns)

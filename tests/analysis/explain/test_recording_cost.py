@@ -90,3 +90,17 @@ def test_the_line_comes_first_and_never_into_data(run, capsys):
 def test_the_page_says_it_first(run, tmp_path):
     assert main.main(["report", str(run.path), "-o", str(tmp_path / "run.html")]) == 0
     assert '<ul class="warnings">\n<li>times below are of the recorded step' in (tmp_path / "run.html").read_text()
+
+
+def test_later_steps_that_are_longer_are_no_cost(run):
+    """Steps that get longer from one to the next: the recorded ones came later, and no row is blamed for that."""
+    starts = [1_000_000 * step + 25_000 * step * (step - 1) for step in range(41)]  # 1 ms, and each step 50 µs longer
+    rows = [
+        {"step": step, "window": step, "warmup": False, "thread": 1, "start_ns": starts[step], "end_ns": starts[step + 1]}
+        for step in range(40)
+    ]
+    (run.path / "clean" / "1" / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cost = recording_cost.of_run(run, breakdown(run.trace(), "layer"))
+    assert cost.rows == []
+    said = recorded.sentence(cost)
+    assert said.endswith("steps get longer as the program goes on, from 1.73 ms to 2.73 ms, and later ones were recorded")
