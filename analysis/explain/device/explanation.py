@@ -242,6 +242,8 @@ def _too_little(case: DeviceCase) -> str:
         return f"what differs most is idle time for the host ({what}): {pace.sentence(case)}"
     if off is not None and abs(delta) <= off:
         return f"what differs most ({what}) varies as much from step to step (95%: {words.duration(off)})"
+    if case.stands_out(rows):
+        return f"what differs most ({what}) can have several causes, and the captures do not tell which"
     return f"what differs most ({what}) differs by no more than two runs of one program can"
 
 

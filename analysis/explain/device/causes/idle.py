@@ -29,6 +29,10 @@ _SYNCHRONISE = {
     "pytorch": "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
     "": "see what the host waits for, and wait for it once, when all is launched",
 }
+_COPIES = {
+    "pytorch": "copy without waiting: pin_memory=True of the DataLoader, .to(device, non_blocking=True), results by .cpu() once",
+    "": "copy from and to pinned memory by asynchronous calls, and what is read back once, when all is launched",
+}
 _LOADER = {
     "pytorch": "more workers: DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True); decode on the device",
     "tensorflow": "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)",
@@ -227,6 +231,15 @@ def allocating(case: DeviceCase) -> Iterator[DeviceFinding]:
     )  # fmt: skip
 
 
+def copying(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """The device idles while the host is in calls that copy, as often on both sides (else see `waits_of_the_host`)."""
+    rows = case.idle([idle.COPYING])
+    yield from _simple(
+        case, [idle.COPYING], "slow copying calls", f"the device idles while the host is in calls that copy{_mostly(rows)}",
+        _of(case, words.slower(case, rows)[0], _COPIES),
+    )  # fmt: skip
+
+
 def between_kernels(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles between kernels that were launched in time."""
     rows = case.idle([idle.QUEUED])
@@ -305,5 +318,6 @@ RULES = (
     synchronisation,
     compiling,
     allocating,
+    copying,
     between_kernels,
 )

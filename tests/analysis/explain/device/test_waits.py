@@ -178,6 +178,21 @@ def test_what_the_host_does_in_calls(call, cause):
     assert_named(explained(after_wait(Host(300)), after_wait(Host(300), Host(3000, call=call))), cause, 3.0)
 
 
+def test_copying_calls_that_take_longer():
+    """As many wait on both sides, so that the calls themselves are what differs."""
+    copying = [Host(us, call="cudaMemcpyAsync") for us in (300, 3300)]
+    said = explained(*(after_wait(call, Host(300)) for call in copying))
+    assert "cudaMemcpyAsync" in assert_named(said, "slow copying calls", 3.0)["title"]
+    hidden = [of(*WORK, call, Wait(), Host(300)) for call in copying]
+    assert causes(explained(*hidden)) == {}
+
+
+def test_a_difference_that_no_rule_knows_is_not_said_to_be_noise():
+    said = explained(after_wait(Host(300)), after_wait(Host(300), Host(3000, range="warm-up")))
+    assert (said["findings"], "(idle: warming up) +3 ms" in said["abstained"]) == ([], True)
+    assert "two runs of one program" not in said["abstained"]
+
+
 def step_by_step(wait):
     """Return a step whose host works for 150 us between kernels of 200 us, and waits for each of them or not."""
     own = [item for n in range(20) for item in (Kernel(f"k{n}", 200), *([wait] if wait else []), Host(150, operator="aten::x"))]
