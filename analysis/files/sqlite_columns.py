@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import text_tables
-from kernelscope.analysis.files.sqlite_pages import Batch, Database
+from kernelscope.analysis.files.sqlite_pages import Database
+from kernelscope.analysis.files.sqlite_records import Batch
 
 
 def load(

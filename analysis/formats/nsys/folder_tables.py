@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import parquet_files
-from kernelscope.analysis.files.sqlite_pages import decoded
+from kernelscope.analysis.files.sqlite_records import decoded
 from kernelscope.analysis.formats.nsys.tables import Integers, Mask, Texts
 
 SUFFIXES = (".parquet", ".arrow")

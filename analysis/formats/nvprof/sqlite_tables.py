@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.files.sqlite_pages import Batch, Database
+from kernelscope.analysis.files.sqlite_pages import Database
+from kernelscope.analysis.files.sqlite_records import Batch
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 STRINGS = "StringTable"
