@@ -8,7 +8,7 @@ MORE := jax,keras-torch,onednn,onnxruntime
 OLDER := chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist docs environments test test-all test-fast lint bench planted pairs ranks scripts confirm sweeps foreign fuzz guided killed licences vulnerabilities hashes gpu-check clean
+.PHONY: help demo dist docs environments test test-all test-fast lint bench planted pairs altered ranks scripts confirm sweeps foreign fuzz guided killed licences vulnerabilities hashes gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ planted: $(VENV)/.installed environments ## plant known causes, and see whether 
 
 pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known, and judge what is said (PAIRS: options)
 	@$(BIN)/python tests/tools/pairs/run.py $(PAIRS)
+
+altered: $(VENV)/.installed ## make real captures slower in known ways, and judge what is said of that (15 minutes; ALTERED: options)
+	@$(BIN)/python tests/tools/pairs/altered.py $(ALTERED)
 
 ranks: $(VENV)/.installed ## clone a job's captures into many ranks, time `kernelscope ranks` on them, and see that the late one is named
 	$(BIN)/python tests/tools/ranks/scale.py ../shared/corpus/ranks/megatron_tp8 8 64 256
