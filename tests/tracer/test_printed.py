@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,42 @@ def test_nothing_is_dropped_where_there_is_no_file_for_it(tmp_path: Path, capfd:
     with muted.without(b"ERROR", str(tmp_path / "gone")):
         os.write(2, b"ERROR\n")
     assert capfd.readouterr().err == "ERROR\n"
+
+
+def _said(tmp_path: Path, program: str) -> str:
+    """Return what a program prints whose descriptor 1 is pointed at a file meanwhile, with what is handed on at its end."""
+    folder = tmp_path / "kernels" / "1"
+    folder.mkdir(parents=True)
+    lines = [
+        "import os, subprocess, sys",
+        "from kernelscope.tracer.inside.launching import command",
+        "from kernelscope.tracer.inside.profiling.printed import Printed",
+        f"printed = Printed({str(folder)!r})",
+        *program.splitlines(),
+        f"command.forward_rest({str(tmp_path)!r})",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert {path.name for path in folder.iterdir()} <= {"stdout.raw"}
+    return done.stdout
+
+
+def test_a_copy_of_stdout_that_was_made_meanwhile_leads_where_it_led(tmp_path: Path) -> None:
+    """As helpers do that hush what is printed: they point descriptor 1 elsewhere, and back when the pass has ended."""
+    program = f"""
+saved = os.dup(1)
+os.dup2(os.open({str(tmp_path / "hushed")!r}, os.O_WRONLY | os.O_CREAT), 1)
+printed.close()
+os.write(1, b"hushed\\n")
+os.dup2(saved, 1)
+os.write(1, b"heard\\n")"""
+    assert _said(tmp_path, program) == "heard\n"
+    assert (tmp_path / "hushed").read_text() == "hushed\n"
+
+
+def test_what_a_child_prints_after_the_pass_is_handed_on(tmp_path: Path) -> None:
+    program = """
+child = subprocess.Popen([sys.executable, "-c", "input(); print('late')"], stdin=subprocess.PIPE)
+os.write(1, b"early\\n")
+printed.close()
+child.communicate(b"go on\\n")"""
+    assert _said(tmp_path, program) == "early\nlate\n"

@@ -206,7 +206,7 @@ print(sorted(calls.items()))
 
 # What would fail, or count differently, if we asked its objects anything: in one program, as each one takes seconds to record
 _OBJECTS = """
-import collections, torch, warnings, weakref
+import collections, sys, torch, warnings, weakref
 from unittest import mock
 from torch.overrides import TorchFunctionMode
 
@@ -224,6 +224,14 @@ class Own(torch.Tensor):
         calls["own"] += 1
         return super().__torch_function__(function, types, arguments, keywords or {})
 
+    @property
+    def shape(self):
+        raise RuntimeError("asked for its shape")
+
+    @property
+    def grad_fn(self):
+        raise SystemExit("asked for what made it")
+
 class Lazy(dict):
     def values(self):
         raise RuntimeError("asked for its values")
@@ -240,6 +248,18 @@ class Model(torch.nn.Module):
 
     def parameters(self, recurse=True):
         raise RuntimeError("asked for its parameters")
+
+    def named_modules(self, *arguments, **keywords):
+        raise RuntimeError("asked for its modules")
+
+    def modules(self):
+        raise RuntimeError("asked for its modules")
+
+    def __eq__(self, other):  # so that it has no hash
+        raise RuntimeError("asked whether it is another one")
+
+    def __getattr__(self, name):
+        return super().__getattr__(name) if name == "inner" else sys.exit("asked for " + name)
 
     def forward(self, given, others, *proxies):
         return {"first": self.inner(given), "others": others}

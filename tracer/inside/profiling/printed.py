@@ -5,6 +5,7 @@ marks of ranges go into stdout.raw, every other byte goes, in its order, to wher
 touched. If the process dies in between, the profiler that started it forwards what is left (see LEFT).
 """
 
+import contextlib
 import ctypes
 import errno
 import re
@@ -95,6 +96,19 @@ def _out_of_the_way(descriptor: int) -> int:
     return moved(descriptor, _HIGH if most < 0 else min(_HIGH, most // 2))
 
 
+def _held_by_others(state: Any) -> bool:
+    """Return whether another process, such as one that was started meanwhile, prints to the file of this state."""
+    others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+    return any(_is_file("/proc/%s/fd/%d" % (process, number), state) for process in others for number in (1, 2))
+
+
+def _is_file(path: str, state: Any) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), state)
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
 class Printed(object):
     """Descriptor 1 while libraries print; `marker_fd` is where ranges put their marks."""
 
@@ -150,12 +164,23 @@ class Printed(object):
 
     def release(self) -> None:
         """Point descriptor 1 back, unless the script has pointed it elsewhere; for a forked process, which must not drain."""
+        ours = False
         try:
-            self.lost = not (self._are_ours() and os.path.samestat(os.fstat(1), self._states[self.marker_fd]))
+            ours = self._are_ours()
+            self.lost = not (ours and os.path.samestat(os.fstat(1), self._states[self.marker_fd]))
             if not self.lost:
                 os.dup2(self._kept, 1)
         except OSError:
             self.lost = True  # the script closed it
+        if ours:
+            self._give_copies_back()
+
+    def _give_copies_back(self) -> None:
+        """Let copies that the program made of descriptor 1 be what it was: it points descriptor 1 back with one of them later."""
+        for number in map(int, os.listdir("/proc/self/fd")):
+            if number != self.marker_fd and is_still(number, self._states[self.marker_fd]):
+                inherited = os.get_inheritable(number)
+                os.dup2(self._kept, number, inheritable=inherited)
 
     def close(self) -> None:
         """End the capture; what is left is handed on."""
@@ -171,8 +196,15 @@ class Printed(object):
         for _, own, done in chunks(self.marker_fd, self._done, os.fstat(self.marker_fd).st_size, self._echo):
             write_all(self._kept, own)
             self._done = done
-        write_all(self._kept, os.pread(self.marker_fd, os.fstat(self.marker_fd).st_size - self._done, self._done))
+        size = os.fstat(self.marker_fd).st_size
+        write_all(self._kept, os.pread(self.marker_fd, size - self._done, self._done))
+        held = _held_by_others(self._states[self.marker_fd])
         os.close(self._kept)
         os.close(self.marker_fd)
+        if held:  # what these print from now on is handed on when the program has ended
+            with open(os.path.join(self.folder, LEFT), "w") as out:
+                out.write(str(size))
+            return
         for name in (SPOOL_FILE, LEFT):
-            os.unlink(os.path.join(self.folder, name))
+            with contextlib.suppress(FileNotFoundError):  # where nothing was printed
+                os.unlink(os.path.join(self.folder, name))

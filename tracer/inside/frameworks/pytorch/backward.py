@@ -10,7 +10,7 @@ A tensor's dictionary of hooks is set as Tensor.register_hook does it, but witho
 from collections import OrderedDict
 from typing import Any, Callable, Dict, Iterable, Optional
 
-from kernelscope.tracer.inside.frameworks.pytorch.objects import held
+from kernelscope.tracer.inside.frameworks.pytorch.objects import held, is_tensor
 from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.ranges import Recorder
@@ -74,8 +74,9 @@ class BackwardLayers(object):
             if kind in self._plain and not watched:
                 self._mark_tensor(value, hooks)
             elif issubclass(kind, self._tensor):
-                with unseen(self._torch):
-                    self._mark_tensor(value, hooks)
+                if is_tensor(self._torch, kind):
+                    with unseen(self._torch):
+                        self._mark_tensor(value, hooks)
             else:
                 inner = held(value)
                 if inner is not None:

@@ -5,7 +5,7 @@ import re
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
-from kernelscope.tracer.inside.frameworks.pytorch.objects import parameters
+from kernelscope.tracer.inside.frameworks.pytorch.objects import parameters, stored
 from kernelscope.tracer.inside.frameworks.workload import cores
 from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.own import os
@@ -99,7 +99,7 @@ class Library(object):
     def _memory_format(self) -> str:
         """Return the layout of the model's images: that of its convolutions' weights, else PyTorch's own."""
         channels_last = self.torch.channels_last
-        for parameter in parameters(self.torch, self.model) if self.model is not None else ():
+        for parameter in parameters(self.model) if self.model is not None else ():
             if parameter.dim() == 4 and not parameter.is_contiguous():
                 if parameter.is_contiguous(memory_format=channels_last):
                     return "channels last"
@@ -108,7 +108,7 @@ class Library(object):
     def execution(self) -> str:
         """Return how operators are executed: one by one, or as what was compiled, by which means."""
         compiled = list(self.compiled)
-        if not compiled and self.model is not None and hasattr(self.model, "_orig_mod"):
+        if not compiled and self.model is not None and stored(self.model, "_orig_mod") is not None:
             compiled = ["torch.compile"]
         switched_off = any(os.environ.get(name) == "1" for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"))
         if switched_off:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.frameworks.pytorch.backward import BackwardLayers, compiling
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
-from kernelscope.tracer.inside.frameworks.pytorch.objects import parameters
+from kernelscope.tracer.inside.frameworks.pytorch.objects import modules, parameters, stored
 from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.frameworks.script import network, numbered
 from kernelscope.tracer.inside.profiling import budget
@@ -129,7 +129,8 @@ class Layers(object):
     def _name(self, root: Any, prefixed: bool) -> None:
         """Give the model and all modules in it their names; of a module that has several paths the first one counts."""
         bare = _bare(root)
-        title = type(getattr(bare, "_orig_mod", bare)).__name__
+        compiled = stored(bare, "_orig_mod")
+        title = type(bare if compiled is None else compiled).__name__
         taken = set(self._names.values())
         number, own = 1, title
         while own in taken:
@@ -137,11 +138,7 @@ class Layers(object):
             own = "%s %d" % (title, number)
         self._names[id(root)] = self._names[id(bare)] = own
         self._kept += [root, bare]
-        try:
-            named = self.torch.nn.Module.named_modules(bare, remove_duplicate=False)
-        except TypeError:  # before PyTorch 1.9, which names each once
-            named = bare.named_modules()
-        for path, module in named:
+        for path, module in modules(bare):
             path = path.replace("_orig_mod.", "").replace("._orig_mod", "")
             name = own if not path or path == "_orig_mod" else "%s.%s" % (own, path) if prefixed else path
             known = self._names.get(id(module))
@@ -164,7 +161,7 @@ class Layers(object):
             if not outermost:
                 return None
             name = "loss" if "loss" in type(module).__name__.lower() else type(module).__name__
-            if next(parameters(self.torch, module), None) is not None:
+            if next(parameters(module), None) is not None:
                 self._name(module, prefixed=True)
                 name = self._names[id(module)]
             self._names[id(module)] = name
@@ -327,7 +324,7 @@ class _Hooked(dict):  # type: ignore[type-arg]
 def _bare(root: Any) -> Any:
     """Return the model inside of what wraps it."""
     while True:
-        inner = getattr(root, "module", None) if type(root).__name__ in _WRAPPERS else None
+        inner = stored(root, "module") if type(root).__name__ in _WRAPPERS else None
         if inner is None:
             return root
         root = inner
@@ -335,10 +332,10 @@ def _bare(root: Any) -> Any:
 
 def _outermost(roots: Sequence[Any]) -> List[Any]:
     """Return the models that are no parts of others: parts that are also called by themselves have their path in the whole."""
-    parts = {id(module) for root in roots for module in root.modules() if module is not root}
+    parts = {id(module) for root in roots for _, module in modules(root) if module is not root}
     return [root for root in roots if id(root) not in parts]
 
 
 def _elements(torch: Any, module: Any, recurse: bool = True) -> int:
     with unseen(torch):
-        return sum(parameter.numel() for parameter in parameters(torch, module, recurse))
+        return sum(parameter.numel() for parameter in parameters(module, recurse))

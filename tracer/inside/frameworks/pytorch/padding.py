@@ -3,6 +3,8 @@
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
+from kernelscope.tracer.inside.frameworks.pytorch.objects import is_tensor, modules
+
 _CALLS = 20  # that are looked at, the first ones
 _LARGEST = 1 << 16  # positions of a call that are looked at
 _SHORTEST = 16  # positions of a text
@@ -36,7 +38,7 @@ class Padding(object):
         self._left -= 1
         if self._model is None or self._model() is not model:
             self._model = weakref.ref(model)
-            self._looks_up = any(isinstance(one, self._torch.nn.Embedding) for one in model.modules())
+            self._looks_up = any(issubclass(type(one), self._torch.nn.Embedding) for _, one in modules(model))
         if self._looks_up:
             self._count(one.tolist() for one in given if self._are_texts(one))
 
@@ -46,7 +48,7 @@ class Padding(object):
 
     def _are_texts(self, one: Any) -> bool:
         torch = self._torch
-        if not issubclass(type(one), torch.Tensor) or one.dtype not in (torch.int64, torch.int32) or one.dim() != 2:
+        if not is_tensor(torch, type(one)) or one.dtype not in (torch.int64, torch.int32) or one.dim() != 2:
             return False
         if getattr(one, "is_meta", False):  # it has no values
             return False

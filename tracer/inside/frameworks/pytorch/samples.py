@@ -3,7 +3,7 @@
 import weakref
 from typing import Any, Callable, Iterable, Optional
 
-from kernelscope.tracer.inside.frameworks.pytorch.objects import held
+from kernelscope.tracer.inside.frameworks.pytorch.objects import held, is_tensor, modules, stored
 
 SOURCE = "the first axis of the model's input"
 
@@ -25,7 +25,7 @@ class Samples(object):
 
     def called(self, model: Any, given: Iterable[Any], output: Any) -> None:
         """Count what a model was called with."""
-        first = next((one for one in given if issubclass(type(one), self._torch.Tensor)), None)
+        first = next((one for one in given if is_tensor(self._torch, type(one))), None)
         another = self._model is not None and self._model() is not model
         self._model = weakref.ref(model)
         if self._known is None or self._known() is not model:
@@ -47,10 +47,10 @@ class Samples(object):
 
     def _has(self, output: Any, samples: int) -> bool:
         """Return whether a tensor in what a model returns has this many rows."""
-        tensors = [one for one in held(output) or (output,) if issubclass(type(one), self._torch.Tensor)]
+        tensors = [one for one in held(output) or (output,) if is_tensor(self._torch, type(one))]
         return any(one.dim() > 0 and one.shape[0] == samples for one in tensors)
 
 
 def _batch_elsewhere(model: Any) -> bool:
     """Return whether a layer, as a recurrent or attention layer may, takes the sequence in the first axis."""
-    return any(getattr(layer, "batch_first", True) is False for layer in model.modules())
+    return any(stored(layer, "batch_first") is False for _, layer in modules(model))

@@ -176,7 +176,7 @@ class Adapter(Base):
     def _is_model(self, module: Any) -> bool:
         if module in self.roots:
             return True
-        if next(parameters(self.torch, module), None) is None:
+        if next(parameters(module), None) is None:
             return False
         return self.roots.add(module)
 
@@ -311,7 +311,7 @@ class Adapter(Base):
         """
         if not self._on_gpu:
             roots = self.roots.alive()
-            on_gpu = (parameter.is_cuda for root in roots for parameter in parameters(self.torch, root))
+            on_gpu = (parameter.is_cuda for root in roots for parameter in parameters(root))
             self._on_gpu = any(on_gpu) if roots else self._gpu_memory_used()
         return self._on_gpu
 
