@@ -18,8 +18,11 @@ _FUSED = re.compile(
     r"|_fusion(?:_\d+)?\b|^triton_"  # compilers make one kernel of all operations on a parameter
 )
 
+# On a processor PyTorch's foreach functions compute tensor by tensor
+_LISTED = r"_foreach_"
 _ZEROING = ("aten::zero_", "aten::_foreach_zero_", "aten::fill_")
 _STEP = r"^Optimizer\.step#(\w+)\.step$"  # the range that PyTorch's optimizers open
+_TENSOR_BY_TENSOR = "on a processor foreach=True, which is on, computes tensor by tensor"
 _FUSABLE = ("Adagrad", "Adam", "AdamW", "SGD")
 
 _REMEDIES = {
@@ -44,7 +47,8 @@ def many_kernels(subject: Subject) -> list[Advice]:
     rows = subject.rows[(subject.rows["phase"] == "optimizer").fillna(False).to_numpy(bool)]
     computing = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
     names = computing["name"].fillna("") + " " + computing["operator"].fillna("")
-    fused = names.str.contains(_FUSED).to_numpy(bool)
+    listed = names.str.contains(_LISTED).to_numpy(bool) & subject.on_host
+    fused = names.str.contains(_FUSED).to_numpy(bool) & ~listed
     loose = computing[~fused]
     number = float(loose["count"].sum())
     # beside an update in few kernels many small ones are its counters of steps
@@ -64,7 +68,7 @@ def many_kernels(subject: Subject) -> list[Advice]:
                 f"{words.count(number)} kernels {subject.per} take {words.share(subject, kernel_ns)}, and nothing computes for "
                 f"{words.duration(host_ns)} around them: {words.kernels(loose)}."
             ],
-            words.text(subject, _BESIDE if beside else {**_REMEDIES, **_of_class(subject)}),
+            words.text(subject, _BESIDE if beside else {**_REMEDIES, **_of_class(subject, bool(listed.any()))}),
             "https://docs.pytorch.org/docs/stable/optim.html" if subject.framework == "pytorch" else "",
             words.ids(rows),
             modelled=True,
@@ -93,13 +97,19 @@ def zeroed(subject: Subject) -> list[Advice]:
     ]
 
 
-def _of_class(subject: Subject) -> dict[str, str]:
-    """Return the remedy of the optimizer that the recording names; nothing where it names none, or several."""
+def _of_class(subject: Subject, listed: bool) -> dict[str, str]:
+    """Return the remedy of the optimizer that the recording names; of any of PyTorch's where it names none, or several.
+
+    listed: whether foreach is on, where that computes tensor by tensor all the same.
+    """
     names = pd.concat([pd.Series(table["name"].unique()) for table in (subject.trace.ranges, subject.trace.operators)])
     found = set(names.astype("string").str.extract(_STEP)[0].dropna())
     if len(found) != 1:
-        return {}
+        return {"pytorch": f"fused=True of torch.optim's optimizers: {_TENSOR_BY_TENSOR}"} if listed else {}
     name = found.pop()
+    if listed:
+        remedy = f"torch.optim.{name}(..., fused=True)" if name in _FUSABLE else "torch.compile(optimizer.step)"
+        return {"pytorch": f"{remedy}: {_TENSOR_BY_TENSOR}"}
     option = "fused=True (or foreach=True)" if name in _FUSABLE else "foreach=True"
     return {"pytorch": f"torch.optim.{name}(..., {option}), where it is PyTorch's own"}
 

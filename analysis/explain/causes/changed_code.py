@@ -64,13 +64,16 @@ def lines(case: Case) -> list[Suspicion]:
     slow = case.b if delta > 0 else case.a
     moved = moved or case.changes
     where = moved[0]["words"]
+    own = max(abs(sum(row[name] or 0 for row in case.changes)) for name in ("delta_ns", "called_ns"))
+    mostly = own >= _MOSTLY * abs(sum(claims.values()))
+    rest = f"The lines themselves take {own / 1e6:.3g} ms longer; the rest is in what runs beside them."
     return [
         Suspicion(
             LINES,
             f"{slow.name} spends more time in lines of its own that were changed: {where}",
             claims,
-            "high",
-            [f"Also changed: {row['words']}." for row in moved[1:3]],
+            "high" if mostly else "medium",
+            [*([] if mostly else [rest]), *[f"Also changed: {row['words']}." for row in moved[1:3]]],
             _remedy(case, claims),
             precedence=0,
         )

@@ -105,6 +105,15 @@ def test_steps_that_are_longer_by_waiting_on_a_busy_machine_get_no_cause():
     assert abstention.reason(case(side("A", steps(40.0)), side("B", steps(60.0), foreign=0.5), wall), False) is None
 
 
+@pytest.mark.parametrize(("foreign", "named"), [(1.7, False), (0.5, True)])
+def test_restarts_that_may_all_have_met_a_busy_machine_get_no_cause(foreign, named):
+    a = side("A", *map(steps, (40.0, 40.5, 39.5)), foreign=foreign)
+    b = side("B", *map(steps, (40.2, 39.8, 40.4)), foreign=0.1)
+    found = abstention.reason(case(a, b, Wall(44 * MS, 30 * MS, (-20 * MS, -8 * MS)), restarts=3), False)
+    assert (found is None) is named
+    assert named or "as much processor time" in found[0]
+
+
 def test_what_explains_all_of_it_is_as_sure_as_what_shows_it():
     made = case(side("A", steps(40.0)), side("B", steps(60.0)), Wall(30 * MS, 39 * MS, DROWNED))
     low, high = claims._of_whole(made.account)

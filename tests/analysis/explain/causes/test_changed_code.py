@@ -76,6 +76,14 @@ def test_what_added_lines_run_in_layers_is_theirs(make_case, make_side):
     assert set(found.claims) == {"r2", "r3"}, "a line that was changed ran the layers before, too"
 
 
+def test_lines_that_take_little_of_what_they_claim_are_less_sure(make_case, make_side):
+    case = make_case([("conv", "forward", "gemm", 5 * MS, 9 * MS), *ROWS[1:]], make_side("A"), make_side("B"))
+    case.changes = [line(3 * MS)]
+    [found] = changed_code.lines(case)
+    assert (round(sum(found.claims.values())), found.confidence) == (8 * MS, "medium")
+    assert found.evidence[0].startswith("The lines themselves take 3 ms longer")
+
+
 def test_a_larger_batch(make_case, make_side):
     case = make_case([("conv", "forward", "gemm", 10 * MS, 18 * MS)], make_side("A", batch=32), make_side("B", batch=64))
     [found] = changed_code.batch(case)
