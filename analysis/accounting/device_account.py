@@ -205,11 +205,16 @@ def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
 
 
 def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _PartWork:
-    """Return work of one part; that of no measured step has no keys, so that it is a row of its own where it runs in one."""
+    """Return work of one part; that of no measured step is a row of its own where it runs in one.
+
+    Of such work no key is told but whether it communicates.
+    """
     start, end = intervals.edges(table)
     measured = device_steps.measured(trace, table)
     if part in (COMPUTE, COMMUNICATION) and not measured.all():
         keys = keys.where(pd.Series(measured, index=keys.index)).assign(outside=~measured)
+        if part == COMMUNICATION:
+            keys["kind"] = "communication"  # as of all of them
     return _PartWork(part, keys.reset_index(drop=True), start, end, measured)
 
 

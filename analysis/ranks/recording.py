@@ -37,7 +37,7 @@ from kernelscope.analysis.ranks.messages import messages
 from kernelscope.analysis.ranks.parts import HOST, HOSTS, IN_LAYERS, KERNELS, MESSAGE, OTHER
 from kernelscope.analysis.ranks.point_to_point import between, from_operators
 from kernelscope.analysis.recordings import reading
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import Trace, intervals, same_work
 
 Int = npt.NDArray[np.int64]
 
@@ -213,12 +213,9 @@ def _warnings(trace: Trace) -> tuple[str, ...]:
 
 def _work(kernels: pd.DataFrame) -> str:
     """Return a digest of when kernels begin and how long they take, from the first one on: clocks may be written otherwise."""
-    start, end = intervals.edges(kernels)
-    if len(start) < _TELLING:
+    if len(kernels) < _TELLING:
         return ""
-    order = np.lexsort((end, start))
-    times = np.concatenate([start[order] - start.min(), (end - start)[order]])
-    return hashlib.sha256(times.tobytes()).hexdigest()
+    return hashlib.sha256(np.concatenate(same_work.course(kernels)).tobytes()).hexdigest()
 
 
 def _recorder(trace: Trace) -> dict[str, Any]:
@@ -244,6 +241,8 @@ def _parts(rows: pd.DataFrame) -> dict[str, int]:
     """Return the step by PARTS; what the host did while the device idled is known where its calls or operators were recorded."""
     unseen = (rows["part"] == IDLE) & (rows["cause"] == idle_causes.UNSEEN)
     part = rows["part"].map(_PART_OF).where(rows["part"] != IDLE, HOST).mask(unseen, OTHER)
+    talks = (rows["part"] == OUTSIDE) & (rows["kind"] == "communication")  # wherever its launch is
+    part = part.mask(talks.fillna(False), "communication")
     sums = rows.groupby(part)["time_ns"].sum()
     return {name: int(sums.get(name, 0)) for name in PARTS}
 

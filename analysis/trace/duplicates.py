@@ -1,35 +1,79 @@
-"""Device work that a capture holds twice, as where recordings were put together: it counts once."""
+"""What a capture holds twice, as where recordings were put together: it counts once."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from kernelscope.analysis.trace import Trace
 
+TWICE = "written twice"  # ends the names of diagnostics that count what is left out here
 # What no two kernels or copies have in common: the second of them on a stream begins when the first has ended
 _ALIKE = {
     "kernels": ["start_ns", "end_ns", "device", "thread", "process", "correlation", "name"],
     "copies": ["start_ns", "end_ns", "device", "thread", "process", "correlation", "operation", "bytes"],
 }
+_OF_HOST = ("steps", "ranges", "operators", "calls", "syncs")
+_NUMBERING = ("process", "correlation")  # the process is often known by the correlation only
 
 
 def drop(trace: Trace) -> None:
     """Take rows out of a Trace that stand there before with all they say, in place, and count them.
 
-    Where a tool writes no correlations, two short kernels can look alike: those stay.
+    Where a tool writes correlations, a row without one is another one again that is like it in all else. Where it writes none,
+    two short kernels can look alike: those stay.
     """
     for name, columns in _ALIKE.items():
         table = getattr(trace, name)
-        near = _with_another(table["start_ns"].to_numpy(np.int64, na_value=-1))
-        near &= (table["start_ns"].notna() & table["correlation"].notna()).to_numpy(np.bool_)
-        if not near.any():
-            continue
-        again = np.zeros(len(table), np.bool_)
-        again[near] = table.loc[near, columns].duplicated()
+        numbered = (table["start_ns"].notna() & table["correlation"].notna()).to_numpy(np.bool_)
+        again = repeated(table, columns, numbered)
+        if numbered.any() and not numbered.all():
+            again |= _without_numbers(table, [one for one in columns if one not in _NUMBERING], numbered & ~again)
         if again.any():
-            trace.diagnostics[f"{name} written twice"] = int(again.sum())
+            trace.diagnostics[f"{name} {TWICE}"] = int(again.sum())
             setattr(trace, name, table[~again].reset_index(drop=True))
+    for name in _OF_HOST:
+        _drop_of_host(trace, name)
+
+
+def _drop_of_host(trace: Trace, name: str) -> None:
+    """Take rows of what the host did out of a Trace: two without a correlation that last no time may be alike, and stay."""
+    table = getattr(trace, name)
+    told_apart = (table["end_ns"] > table["start_ns"]).to_numpy(np.bool_)
+    if "correlation" in table:
+        told_apart = told_apart | table["correlation"].notna().to_numpy(np.bool_)
+    again = repeated(table, table.columns.tolist(), told_apart)
+    if again.any():
+        trace.diagnostics[f"{name} {TWICE}"] = int(again.sum())
+        setattr(trace, name, table[~again].reset_index(drop=True))
+
+
+def repeated(table: pd.DataFrame, columns: list[str], chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which of the chosen rows are like another one of them above, in these columns."""
+    near = _with_another(table["start_ns"].to_numpy(np.int64, na_value=-1)) & chosen
+    again = np.zeros(len(table), np.bool_)
+    if near.any():
+        again[near] = table.loc[near, columns].duplicated()
+    return again
+
+
+def _without_numbers(table: pd.DataFrame, columns: list[str], numbered: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which rows without a correlation are there another time: as a numbered row, or above and longer than no time.
+
+    Kernels of no length may be several: of these as many are left out as have a number.
+    """
+    near = _with_another(table["start_ns"].to_numpy(np.int64, na_value=-1))
+    near &= (numbered | table["correlation"].isna().to_numpy(np.bool_)) & table[columns].notna().all(axis=1).to_numpy(np.bool_)
+    again = np.zeros(len(table), np.bool_)
+    if near.any():
+        some, known = table.loc[near, columns], numbered[near]
+        group = pd.Series(some.groupby(columns, observed=True, sort=False).ngroup().to_numpy())
+        before = group.groupby([group, known]).cumcount().to_numpy()
+        others = pd.Series(known).groupby(group).transform("sum").to_numpy()
+        lasting = (some["end_ns"] > some["start_ns"]).to_numpy(np.bool_)
+        again[near] = ~known & ((before < others) | (lasting & (before + others > 0)))
+    return again
 
 
 def _with_another(start: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

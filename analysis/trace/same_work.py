@@ -18,6 +18,8 @@ _IDENTITIES = {"kernels": ["start_ns", "end_ns", "device", "name"], "operators":
 _OF_DEVICES = ("kernels", "copies")
 _STREAM = ["device", "thread", "process"]
 _ROUNDED_NS = 10_000  # to which tools round times, at most: a kernel of a microsecond lies that far from itself
+_TELLING = 20  # kernels: two windows of one process do not have as many by chance that last as long, at the same distances
+_WRITTEN_NS = 1_000  # by which times differ that a double holds as microseconds since 1970
 
 
 def refuse_same_times(one: Named, other: Named) -> None:
@@ -92,6 +94,24 @@ def _beside(few: pd.DataFrame, group: npt.NDArray[np.int64], many: pd.DataFrame,
     begun, reached = (theirs + theirs_shift)[order], np.maximum.accumulate((over + theirs_shift)[order])
     before = np.searchsorted(begun, end + shift + _ROUNDED_NS, side="right") - 1
     return int(((before >= 0) & (reached[before] >= start + shift - _ROUNDED_NS)).sum())
+
+
+def refuse_moved(one: Named, other: Named) -> None:
+    """Refuse two captures whose kernels begin at the same distances and last as long: one under two names, its clock moved."""
+    mine, theirs = (trace.kernels[trace.kernels["start_ns"].notna().to_numpy(bool)] for trace, _ in (one, other))
+    if len(mine) != len(theirs) or len(mine) < _TELLING:
+        return
+    (start, lasted), (begun, took) = course(mine), course(theirs)
+    if np.abs(start - begun).max() <= _WRITTEN_NS and np.array_equal(np.sort(lasted), np.sort(took)):
+        what = f"its {len(mine):,} kernels last as long and lie as far apart, at other times"
+        raise EvidenceError(f"{other[1]}: holds the same work as {one[1]}: {what}; name one of them")
+
+
+def course(kernels: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return when kernels begin after the first one, and how long each lasts, in the order of their starts."""
+    start, end = intervals.edges(kernels)
+    order = np.lexsort((end, start))
+    return start[order] - start.min(), (end - start)[order]
 
 
 def refuse_totals(captures: Sequence[Named], timed: Sequence[Named]) -> None:

@@ -37,7 +37,11 @@ def check(captures: Sequence[Named]) -> list[str]:
         _refuse_one_device(one, other)
         same_work.refuse_one_stream(one, other)
         same_work.refuse_shared(one, other)
-    return _gaps(timed)
+    warnings = _gaps(timed)
+    for one, other in itertools.combinations(timed, 2):
+        if not _two_ranks(one, other):  # which are two, however alike
+            same_work.refuse_moved(one, other)
+    return warnings
 
 
 def _refuse_hardware(one: Named, other: Named) -> None:
@@ -64,13 +68,18 @@ def _alike(one: str, other: str) -> bool:
 
 def _refuse_one_device(one: Named, other: Named) -> None:
     """Refuse two ranks that call their devices by one name, as where each sees its own only, or on two hosts."""
-    ranks = [rank for trace, _ in (one, other) if (rank := _rank(trace)) is not None]
-    if len(ranks) < 2 or ranks[0] == ranks[1]:
+    if not _two_ranks(one, other):
         return
     shared = _used(one[0]) & _used(other[0])
     if shared:
-        what = f"rank {ranks[1]} calls its device {min(shared)}, as rank {ranks[0]} in {one[1]} does"
+        what = f"rank {_rank(other[0])} calls its device {min(shared)}, as rank {_rank(one[0])} in {one[1]} does"
         raise EvidenceError(f"{other[1]}: {what}; `kernelscope ranks` keeps ranks apart")
+
+
+def _two_ranks(one: Named, other: Named) -> bool:
+    """Return whether both tell which rank of a job they are, and not the same."""
+    mine, theirs = (_rank(trace) for trace, _ in (one, other))
+    return mine is not None and theirs is not None and mine != theirs
 
 
 def _rank(trace: Trace) -> int | None:

@@ -22,7 +22,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.ascend import launches, tasks
-from kernelscope.analysis.formats.kineto import autograd, functions
+from kernelscope.analysis.formats.kineto import autograd, functions, repeated
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
 from kernelscope.analysis.formats.kineto import tables as kineto
@@ -77,6 +77,7 @@ def read(path: Any) -> Trace:
     """Read a trace; raises EvidenceError when it cannot be read or holds no work of an NPU."""
     scan = kineto.tables_of(kineto_columns.gather(path, GROUPS), GROUPS)
     diagnostics = kineto_trace.counted(scan)
+    repeated.leave_out(scan, diagnostics)
     named = _TrackNames(scan)
     rest, arrows = scan.tables.pop("rest"), scan.tables.pop("arrows")
     which = _sorted(named, rest)

@@ -18,7 +18,7 @@ import pandas as pd
 
 from kernelscope.analysis.files.chrome_json import ODD
 from kernelscope.analysis.files.head import Head
-from kernelscope.analysis.formats.kineto import autograd, functions
+from kernelscope.analysis.formats.kineto import autograd, functions, repeated
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
 from kernelscope.analysis.formats.kineto import devices as kineto_devices
@@ -60,6 +60,7 @@ def read(path: Path) -> Trace:
 def of_scan(scan: Scan) -> Trace:
     """Return the Trace of a scan of all GROUPS, which is used up."""
     diagnostics = counted(scan)
+    repeated.leave_out(scan, diagnostics)
     left = kineto_unread.take(scan)
     timed = _take_plain(scan)
     tracks = identify(scan)

@@ -149,6 +149,32 @@ def test_captures_that_tell_of_other_numbers_of_ranks_are_told(tmp_path):
     assert "captures tell of 4 and of 8 ranks: they are of different jobs" in notes
 
 
+def test_collectives_whose_launch_was_cut_off_communicate(tmp_path):
+    """The rest of a capture from rank 0's first kernel on: what computes is the union of kernels but NCCL's, by a plain loop."""
+    contents = {path.name: json.loads(gzip.decompress(path.read_bytes())) for path in files("megatron_tp8")[:5]}
+    kernels = {
+        name: [event for event in content["traceEvents"] if event.get("cat") == "kernel"] for name, content in contents.items()
+    }
+    first = min(event["ts"] for event in next(iter(kernels.values())))
+    expected = []
+    for name, content in contents.items():
+        kept = [
+            event for event in content["traceEvents"]
+            if event["ph"] != "X" or event["ts"] >= first or event["name"].startswith("ProfilerStep")
+        ]  # fmt: skip
+        (tmp_path / name).write_bytes(gzip.compress(json.dumps({**content, "traceEvents": kept}).encode(), 1))
+        busy = over = 0
+        for start, end in sorted((event["ts"], event["ts"] + event["dur"]) for event in kernels[name]
+                                 if event["ts"] >= first and "nccl" not in event["name"].lower()):  # fmt: skip
+            busy += max(end - max(start, over), 0)
+            over = max(over, end)
+        expected.append(busy * 1000)
+    found = job(sorted(tmp_path.glob("*.gz")), workers=2)
+    assert [row["compute"] for row in found["ranks"]] == pytest.approx(expected, abs=2000)
+    for row in found["ranks"]:
+        assert sum(row[name] for name in JOB_PARTS) == row["step_ns"]
+
+
 def test_what_is_there_twice_counts_once(tmp_path):
     first, second = files("megatron_tp8")[:2]
     copy = tmp_path / "copy_9.json.gz"

@@ -1,15 +1,95 @@
 """What a capture holds twice counts once: sums by SQL or by hand, of the capture and of one in which all stands twice."""
 
+import gzip
+import json
 import re
 import shutil
 import sqlite3
 
+import pandas as pd
 import pytest
 
+from kernelscope.analysis.accounting.device_account import account
 from kernelscope.analysis.recordings import captures
-from tests.places import corpus
+from kernelscope.analysis.trace import Trace, conform, duplicates
+from tests.places import ROOT, corpus
 
 TABLES = ("KERNEL", "MEMCPY")
+KINETO = ROOT / "tests" / "data" / "gpu" / "h200" / "mlp.pt.trace.json.gz"
+
+
+@pytest.fixture(scope="module")
+def content():
+    return json.loads(gzip.decompress(KINETO.read_bytes()))
+
+
+def _with(content, more, tmp_path):
+    """Return the Trace of a capture with more events behind its own."""
+    path = tmp_path / "twice.json"
+    path.write_text(json.dumps({**content, "traceEvents": content["traceEvents"] + more}))
+    return captures.read(path)
+
+
+@pytest.mark.parametrize("share", [2, 1])
+def test_windows_that_overlap_in_one_list_of_events(share, content, tmp_path):
+    """The later half of what happened, or all of it, again: steps, tables and times are those of the capture."""
+    events = sorted((event for event in content["traceEvents"] if event["ph"] in "Xi"), key=lambda event: event["ts"])
+    again = events[len(events) // share :] if share > 1 else events
+    once, both = captures.read(KINETO), _with(content, again, tmp_path)
+    for name in ("steps", "ranges", "operators", "kernels", "copies", "syncs", "calls", "memory", "host_lines"):
+        mine, theirs = (getattr(trace, name) for trace in (once, both))
+        by = [column for column in mine if mine[column].notna().any()]
+        same = [table.astype("str").sort_values(by).reset_index(drop=True)[by] for table in (mine, theirs)]
+        pd.testing.assert_frame_equal(*same)
+    assert account(both).step_ns == account(once).step_ns
+    (said,) = [line for line in both.info["warnings"] if "what stands there twice counts once" in line]
+    for what, categories in (("operators", ["cpu_op"]), ("calls", ["cuda_runtime", "cuda_driver"]), ("kernels", ["kernel"])):
+        assert f"{what} written twice ({sum(event.get('cat') in categories for event in again):,})" in said
+    assert "ranges and steps written twice" in said
+
+
+def test_kernels_again_without_their_correlation(content, tmp_path):
+    kernels = [event for event in content["traceEvents"] if event.get("cat") == "kernel"]
+    bare = [{**event, "args": {key: value for key, value in event["args"].items() if key != "correlation"}} for event in kernels]
+    once, both = captures.read(KINETO), _with(content, bare, tmp_path)
+    assert len(both.kernels) == len(once.kernels) == len(kernels)
+    assert both.kernels["correlation"].notna().all()
+    assert both.diagnostics["kernels written twice"] == len(kernels)
+    assert not any("without a usable correlation" in line for line in both.info["warnings"])
+
+
+def test_kernels_alike_without_a_correlation():
+    """Of what lasts no time as many are again as have a number; where a tool writes none, all may be other ones."""
+    kernels = [
+        ("a", 10, 10, 1), ("a", 10, 10, 2), ("a", 10, 10, None), ("a", 10, 10, None), ("a", 10, 10, None),  # the last is a third
+        ("b", 20, 25, 3), ("b", 20, 25, None), ("b", 20, 25, None), ("c", 20, 25, None), ("c", 20, 25, None), ("c", 20, 26, None),
+    ]  # fmt: skip
+    table = pd.DataFrame(kernels, columns=["name", "start_ns", "end_ns", "correlation"]).assign(
+        device="cuda:0", thread=7, duration_ns=0, count=1
+    )
+    trace = Trace(kernels=conform("kernels", table))
+    duplicates.drop(trace)
+    assert trace.kernels["name"].tolist() == list("aaabcc")
+    assert trace.diagnostics == {"kernels written twice": 5}
+    bare = Trace(kernels=conform("kernels", table.assign(correlation=None)))
+    duplicates.drop(bare)
+    assert len(bare.kernels) == len(kernels)
+
+
+def test_what_the_host_did_in_a_database(tmp_path):
+    """Calls have numbers; of ranges those that last no time may be other ones."""
+    path = tmp_path / "twice.sqlite"
+    shutil.copyfile(corpus("nsys/MohanadOdema__DLProf__noroot_nsys_profile.sqlite"), path)
+    once = captures.read(path)
+    with sqlite3.connect(path) as database:
+        for name in ("CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
+            database.execute(f"insert into {name} select * from {name}")
+    database.close()
+    both = captures.read(path)
+    assert len(both.calls) == len(once.calls) == both.diagnostics["calls written twice"] > 0
+    lasting = once.ranges[once.ranges["end_ns"] > once.ranges["start_ns"]]
+    assert len(both.ranges) - len(once.ranges) == len(once.ranges) - len(lasting)
+    assert both.diagnostics["ranges written twice"] == len(lasting) > 0
 
 
 def test_rows_of_a_database(tmp_path):

@@ -148,8 +148,40 @@ def test_captures_that_name_no_process_are_no_windows_of_one(tmp_path):
     assert said.startswith(f"begins 79.7 s after {paths[0]} ends, and nothing says that one process recorded both; import each")
 
 
+@pytest.mark.parametrize("later", [0.25, 30 * SECOND])
+def test_a_copy_with_a_clock_that_was_moved(later, content, tmp_path):
+    """Its times are written as doubles since 1970, which hold a quarter of a microsecond."""
+    other = _changed(content, tmp_path / "moved.json", 5 * SECOND)
+    changed, base = json.loads(other.read_text()), content["baseTimeNanoseconds"] / 1000
+    for event in changed["traceEvents"]:
+        if "ts" in event:
+            event["ts"] = event["ts"] + base + later
+    other.write_text(json.dumps({**changed, "baseTimeNanoseconds": 0}))
+    count = sum(event.get("cat") == "kernel" for event in content["traceEvents"])
+    what = f"its {count:,} kernels last as long and lie as far apart, at other times; name one of them"
+    assert _refused(CAPTURE, other) == f"holds the same work as {CAPTURE}: {what}"
+
+
+def test_two_ranks_with_the_same_work(content, tmp_path):
+    """They say that they are two, on two devices."""
+    paths = [
+        _changed(content, tmp_path / f"{rank}.json", 5 * SECOND * rank, distributedInfo={"rank": rank, "world_size": 2})
+        for rank in (0, 1)
+    ]
+    changed = json.loads(paths[1].read_text())
+    for event in changed["traceEvents"]:
+        if "device" in event.get("args", {}):
+            event["args"]["device"] = 1
+    paths[1].write_text(json.dumps(changed))
+    assert len(_read(*paths).kernels) == 2 * len(captures.read(CAPTURE).kernels)
+
+
 def test_windows_of_one_process_go_together_and_the_time_between_is_told(content, tmp_path):
+    """The later one is the same program: one of its kernels lasts a nanosecond more."""
     later = _changed(content, tmp_path / "later.json", 5 * SECOND)
+    changed = json.loads(later.read_text())
+    next(event for event in changed["traceEvents"] if event.get("cat") == "kernel")["dur"] += 0.001
+    later.write_text(json.dumps(changed))
     one, both = captures.read(CAPTURE), _read(CAPTURE, later)
     assert len(both.kernels) == 2 * len(one.kernels)
     assert both.info["warnings"][-1] == f"{later}: begins 4.89 s after {CAPTURE} ends; nothing is known of the time between"

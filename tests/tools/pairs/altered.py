@@ -25,7 +25,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -150,23 +149,32 @@ class Change(NamedTuple):
     causes: str | None
 
 
+def _running(recorded: Recorded, times: Int) -> Int:
+    """Return how much work of the device is going on at these times."""
+    start, end = (np.sort([getattr(work, name) for work in recorded.work]) for name in ("start", "end"))
+    return np.searchsorted(start, times, side="right") - np.searchsorted(end, times, side="right")
+
+
 def _longer(recorded: Recorded, chosen: list[Work], share: float) -> Passing:
     """Return what makes work longer by a share, of that beside whose middle nothing else runs, which would get longer too."""
-    start, end = (np.sort([getattr(work, name) for work in recorded.work]) for name in ("start", "end"))
     middle = np.array([(work.start + work.end) // 2 for work in chosen], dtype=np.int64)
-    alone = np.searchsorted(start, middle, side="right") - np.searchsorted(end, middle, side="right") == 1
-    whole = zip(chosen, middle.tolist(), alone.tolist(), strict=True)
+    whole = zip(chosen, middle.tolist(), (_running(recorded, middle) == 1).tolist(), strict=True)
     return [(at, round((work.end - work.start) * share)) for work, at, is_alone in whole if is_alone]
 
 
-def one_kernel(recorded: Recorded) -> Passing:
-    """The kernel that takes most takes longer, in each of its calls."""
+def _calls_of_most(recorded: Recorded) -> list[Work]:
+    """Return the calls of the kernel that takes most."""
     total: dict[str, int] = defaultdict(int)
     for work in recorded.work:
         if work.kind == "kernel" and not _COLLECTIVE.search(work.name):
             total[work.name] += work.end - work.start
     most = max(total, key=total.__getitem__)
-    return _longer(recorded, [work for work in recorded.work if work.kind == "kernel" and work.name == most], _EACH_LONGER)
+    return [work for work in recorded.work if work.kind == "kernel" and work.name == most]
+
+
+def one_kernel(recorded: Recorded) -> Passing:
+    """The kernel that takes most takes longer, in each of its calls."""
+    return _longer(recorded, _calls_of_most(recorded), _EACH_LONGER)
 
 
 def all_kernels(recorded: Recorded) -> Passing:
@@ -192,15 +200,19 @@ def copies_from_host(recorded: Recorded) -> Passing:
 def idle(recorded: Recorded) -> Passing:
     """The device does nothing for a while, once in each step, when it did nothing before either.
 
-    Where no steps are marked, in each of ten pieces of the later half, as steps mostly are no part of the beginning.
+    Where no steps are marked, before each call of the kernel that takes most, so that all steps get the same.
     """
+    if not recorded.steps:
+        calls = _calls_of_most(recorded)
+        before = np.array([work.start - 1 for work in calls], dtype=np.int64)
+        whole = zip(calls, before.tolist(), (_running(recorded, before) == 0).tolist(), strict=True)
+        return [(at, round((work.end - work.start) * _EACH_LONGER)) for work, at, is_free in whole if is_free]
     gaps, end = [], min(work.start for work in recorded.work)
     for work in sorted(recorded.work):
         gaps += [(end, work.start)] if work.start > end else []
         end = max(end, work.end)
-    edges = np.linspace((gaps[0][0] + gaps[-1][1]) // 2, gaps[-1][1], 11).astype(np.int64).tolist()
     result = []
-    for start, stop in recorded.steps or pairwise(edges):
+    for start, stop in recorded.steps:
         inside = [gap for gap in gaps if start < gap[0] and gap[1] < stop]
         if inside:
             begin, over = max(inside, key=lambda gap: gap[1] - gap[0])
