@@ -58,7 +58,7 @@ planted: $(VENV)/.installed environments ## plant known causes, and see whether 
 pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known, and judge what is said (PAIRS: options)
 	@$(BIN)/python tests/tools/pairs/run.py $(PAIRS)
 
-altered: $(VENV)/.installed ## make real captures slower in known ways, and judge what is said of that (15 minutes; ALTERED: options)
+altered: $(VENV)/.installed ## make real captures slower in known ways, and judge what is said of that (10 minutes; ALTERED: options)
 	@$(BIN)/python tests/tools/pairs/altered.py $(ALTERED)
 
 ranks: $(VENV)/.installed ## clone a job's captures into many ranks, time `kernelscope ranks` on them, and see that the late one is named
