@@ -68,7 +68,10 @@ def _without_numbers(table: pd.DataFrame, columns: list[str], numbered: npt.NDAr
     again = np.zeros(len(table), np.bool_)
     if near.any():
         some, known = table.loc[near, columns], numbered[near]
-        group = pd.Series(some.groupby(columns, observed=True, sort=False).ngroup().to_numpy())
+        alike = pd.Series(some.groupby(columns, observed=True, sort=False).ngroup().to_numpy())
+        process = table.loc[near, "process"].reset_index(drop=True)
+        process = process.fillna(process.groupby(alike).transform("first"))  # one that is not told may be the other's
+        group = pd.DataFrame({"alike": alike, "process": process}).groupby(["alike", "process"], dropna=False).ngroup()
         before = group.groupby([group, known]).cumcount().to_numpy()
         others = pd.Series(known).groupby(group).transform("sum").to_numpy()
         lasting = (some["end_ns"] > some["start_ns"]).to_numpy(np.bool_)
