@@ -320,6 +320,37 @@ def test_a_tensor_that_grows_piece_by_piece():
     assert joining.piece_by_piece(joined(two))
 
 
+def stepping(shapes):
+    """Steps of 1 ms, each of which joins such a pair for 0.1 ms, and goes through what is made of it for 0.3 ms."""
+    operators, steps = [], []
+    for n, pair in enumerate(shapes):
+        rows, columns = pair[0][0] + pair[1][0], pair[0][1]
+        common = {"thread": 1, "layer": None}
+        joins = {"name": "aten::cat", "shapes": f"[{pair}, []]", "start_ns": n * MS, "end_ns": n * MS + MS // 10}
+        mean = {
+            "name": "aten::mean",
+            "shapes": f"[[{rows}, {columns}]]",
+            "start_ns": n * MS + MS // 2,
+            "end_ns": n * MS + 8 * MS // 10,
+        }
+        operators += [{**common, **joins}, {**common, **mean}]
+        steps.append({"step": n, "warmup": False, "thread": 1, "start_ns": n * MS, "end_ns": (n + 1) * MS})
+    made = subject((COMPUTE, None, None, "other", 8.0), operators=operators)
+    trace = replace(made.trace, steps=conform("steps", pd.DataFrame(steps)))
+    return replace(made, trace=trace, rows=made.rows.assign(name=pd.Series(["aten::mean"], dtype="string")))
+
+
+def test_a_tensor_that_grows_from_step_to_step():
+    grows = [[[64 * n, 4], [64, 4]] for n in range(10, 20)]
+    (one,) = joining.from_step_to_step(stepping(grows))
+    assert one.saves_ns == pytest.approx(0.4 * stepping(grows).step_ns), "joining it, and going through it"
+    assert "from 2,560 to 5,120 elements in the 10 recorded ones" in one.evidence[0]
+    assert "gone through by aten::mean" in one.evidence[1]
+    same = [[[640, 4], [64, 4]] for _ in range(10)]
+    window = [[[576, 4], [64, 4]] for _ in range(10)]  # the last ten pieces
+    assert [joining.from_step_to_step(stepping(shapes)) for shapes in (same, window, grows[:4])] == [[], [], []]
+
+
 def test_joins_that_copy_nothing_twice():
     assert joining.piece_by_piece(joined([[[3 * n, 2], [3, 2]] for n in range(15)])) == [], "few pieces"
     assert joining.piece_by_piece(joined([[[64, 8], [64, 8]] for _ in range(60)])) == [], "none is of another"
