@@ -79,10 +79,51 @@ os.write(1, b"heard\\n")"""
     assert (tmp_path / "hushed").read_text() == "hushed\n"
 
 
-def test_what_a_child_prints_after_the_pass_is_handed_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["subprocess.Popen", "subprocess.Popen(close_fds=False)", "os.posix_spawn"])
+def test_processes_print_where_they_would(tmp_path: Path, start: str) -> None:
+    """At once, behind what was printed before, and after the pass has ended."""
+    code = "import os; os.write(1, b'at once\\n'); input(); os.write(1, b'late\\n')"
+    words = f"[sys.executable, '-c', {code!r}]"
+    begin = {
+        "os.posix_spawn": f"os.posix_spawn(sys.executable, {words}, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, there, 0)])",
+        "subprocess.Popen": f"subprocess.Popen({words}, stdin=there).pid",
+        "subprocess.Popen(close_fds=False)": f"subprocess.Popen({words}, stdin=there, close_fds=False).pid",
+    }[start]
+    program = f"""
+there, here = os.pipe()
+os.write(1, b"early\\n")
+process = {begin}
+os.write(1, b"meanwhile\\n")
+printed.close()
+os.write(here, b"go on\\n")
+os.close(here)
+os.waitpid(process, 0)
+os.write(1, b"last\\n")"""
+    lines = _said(tmp_path, program).splitlines()
+    assert lines[0] == "early"
+    assert lines[-2:] == ["late", "last"]
+    assert sorted(lines) == sorted(["early", "at once", "meanwhile", "late", "last"])
+
+
+def test_what_a_process_prints_that_c_code_started_is_handed_on(tmp_path: Path) -> None:
     program = """
+printed._starting.undo()
 child = subprocess.Popen([sys.executable, "-c", "input(); print('late')"], stdin=subprocess.PIPE)
 os.write(1, b"early\\n")
 printed.close()
 child.communicate(b"go on\\n")"""
     assert _said(tmp_path, program) == "early\nlate\n"
+
+
+@pytest.mark.parametrize(("mode", "text"), [(2, "no newline"), (1, "a line\\n")], ids=["unbuffered", "by lines"])
+def test_what_c_prints_is_buffered_as_before(tmp_path: Path, mode: int, text: str) -> None:
+    """Unbuffered, as python -u lets it be, or line by line: so it comes before what Python prints next."""
+    program = f"""
+import ctypes
+libc = ctypes.CDLL(None)
+printed.close()
+libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, {mode}, 0)
+Printed(printed.folder).close()
+libc.printf(b"{text}")
+os.write(1, b"; python\\n")"""
+    assert _said(tmp_path, program) == text.replace("\\n", "\n") + "; python\n"

@@ -11,10 +11,12 @@ import errno
 import re
 import resource
 import select
-from typing import Any, Iterator, Optional, Tuple
+import sys
+from typing import Any, Callable, Iterator, Optional, Tuple
 
 from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling.descriptors import is_still, moved
+from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.streams import STDOUT_FILE
 
 SPOOL_FILE = "stdout.spool"
@@ -30,7 +32,12 @@ _OURS = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,[^\n]*|MKL_VERBOSE [^\n]*|@ke
 _MARK = re.compile(rb"@kernelscope \d+ [BE] [^\n]*\n")
 _BEGINNING = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,|MKL_VERBOSE |@kernelscope )[^\n]*\Z")
 _SIGNS = (b"_verbose,", b"MKL_VERBOSE ", b"@kernelscope ")
-_LINE_BUFFERED, _FULLY_BUFFERED = 1, 0  # _IOLBF and _IOFBF of <stdio.h> on Linux
+# What starts processes, as far as it does not fork: of what forks itself the recording is told
+_STARTING = (
+    ("_posixsubprocess", "fork_exec"), ("subprocess", "_fork_exec"), ("os", "posix_spawn"), ("os", "posix_spawnp"),
+    ("os", "system"),
+)  # fmt: skip
+_LINE_BUFFERED, _FULLY_BUFFERED, _UNBUFFERED = 1, 0, 2  # _IOLBF, _IOFBF and _IONBF of <stdio.h> on Linux
 
 
 class Unrecorded(Exception):
@@ -120,7 +127,7 @@ class Printed(object):
         self._libc = ctypes.CDLL(None)
         self._fallocate = getattr(self._libc, "fallocate64", None)
         self._stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
-        self._was_line_buffered = bool(getattr(self._libc, "__flbf")(self._stdout))
+        self._buffering = self._found_buffering()
         self.lost = False  # whether a descriptor was no longer ours
         try:
             self._kept = _out_of_the_way(os.dup(1))
@@ -133,8 +140,20 @@ class Printed(object):
         self.marker_fd = _out_of_the_way(spool)
         self._states = {number: os.fstat(number) for number in (self.marker_fd, self._kept)}
         os.dup2(self.marker_fd, 1)
+        self._starting = Patches()
+        for owner, name in _STARTING:
+            if hasattr(sys.modules.get(owner), name):
+                self._starting.wrap(sys.modules[owner], name, self._as_without_us)
         # in blocks, lines would come out of order with the marks
         self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED, 0)
+
+    def _found_buffering(self) -> int:
+        """Return how the C library buffers stdout; an unbuffered one (python -u) has a buffer of one byte."""
+        size = getattr(self._libc, "__fbufsize")
+        size.restype = ctypes.c_size_t
+        if size(self._stdout) == 1:
+            return _UNBUFFERED
+        return _LINE_BUFFERED if getattr(self._libc, "__flbf")(self._stdout) else _FULLY_BUFFERED
 
     def drain(self) -> bool:
         """Hand on what was printed since the last time; return whether that was so little that it may go on."""
@@ -153,6 +172,26 @@ class Printed(object):
         self._give_back()
         return size - before < LIMIT
 
+    def _as_without_us(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Let a process that is started print where it would, behind what was printed before."""
+
+        def started(*arguments: Any, **keywords: Any) -> Any:
+            if not self._is_pointed_here():
+                return original(*arguments, **keywords)
+            with contextlib.suppress(OSError):  # a full disk: what is on the way comes later
+                self.drain()
+            os.dup2(self._kept, 1)
+            try:
+                return original(*arguments, **keywords)
+            finally:
+                os.dup2(self.marker_fd, 1)
+
+        return started
+
+    def _is_pointed_here(self) -> bool:
+        """Return whether descriptor 1 is our file, and not what the program has pointed it at."""
+        return self._are_ours() and is_still(1, self._states[self.marker_fd])
+
     def _are_ours(self) -> bool:
         """Return whether our descriptors still are: a program may close them, and have files of its own under their numbers."""
         return all(is_still(number, state) for number, state in self._states.items())
@@ -164,6 +203,7 @@ class Printed(object):
 
     def release(self) -> None:
         """Point descriptor 1 back, unless the script has pointed it elsewhere; for a forked process, which must not drain."""
+        self._starting.undo()
         ours = False
         try:
             ours = self._are_ours()
@@ -186,7 +226,7 @@ class Printed(object):
         """End the capture; what is left is handed on."""
         self._libc.fflush(None)
         self.release()
-        self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED if self._was_line_buffered else _FULLY_BUFFERED, 0)
+        self._libc.setvbuf(self._stdout, None, self._buffering, 0)
         if not self._are_ours():  # whoever started the program hands on what is left
             return
         try:

@@ -338,4 +338,4 @@ def _outermost(roots: Sequence[Any]) -> List[Any]:
 
 def _elements(torch: Any, module: Any, recurse: bool = True) -> int:
     with unseen(torch):
-        return sum(parameter.numel() for parameter in parameters(module, recurse))
+        return sum(torch.Tensor.numel(parameter) for parameter in parameters(module, recurse))
