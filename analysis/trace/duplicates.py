@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -40,13 +42,19 @@ def drop(trace: Trace) -> None:
 def _drop_of_host(trace: Trace, name: str) -> None:
     """Take rows of what the host did out of a Trace: two without a correlation that last no time may be alike, and stay."""
     table = getattr(trace, name)
-    told_apart = (table["end_ns"] > table["start_ns"]).to_numpy(np.bool_)
-    if "correlation" in table:
-        told_apart = told_apart | table["correlation"].notna().to_numpy(np.bool_)
-    again = repeated(table, table.columns.tolist(), told_apart)
+    again = repeated(table, table.columns.tolist(), told_apart(table, table["end_ns"] > table["start_ns"], ("correlation",)))
     if again.any():
         trace.diagnostics[f"{name} {TWICE}"] = int(again.sum())
         setattr(trace, name, table[~again].reset_index(drop=True))
+
+
+def told_apart(table: pd.DataFrame, lasts: pd.Series[bool], numbers: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Return which rows differ from all others: those that last, and those with one of these numbers, if the table has it."""
+    result: npt.NDArray[np.bool_] = lasts.to_numpy(np.bool_)
+    for number in numbers:
+        if number in table:
+            result = result | table[number].notna().to_numpy(np.bool_)
+    return result
 
 
 def repeated(table: pd.DataFrame, columns: list[str], chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -52,13 +52,15 @@ def piece_by_piece(subject: Subject) -> list[Advice]:
 
 def from_step_to_step(subject: Subject) -> list[Advice]:
     """In each step a tensor is joined to what the step before made: it is copied and worked through, and longer each time."""
+    if not subject.on_host:
+        return []
     joins, steps = _joins(subject), subject.trace.steps[~subject.trace.steps["warmup"]].sort_values("start_ns")
     first, total = _elements(joins["shapes"])
     step = intervals.containing(joins["start_ns"].to_numpy(np.int64), *intervals.edges(steps))
     made = dict(zip(total.tolist(), step.tolist(), strict=True))
     before = np.array([made.get(one, -2) for one in first.tolist()], dtype=np.int64)
     follows = (first > 0) & (total > first) & (before == step - 1)
-    if not subject.on_host or len(np.unique(step[follows])) < max(_STEPS, len(steps) - 1):
+    if len(np.unique(step[follows])) < max(_STEPS, len(steps) - 1):
         return []
     follows |= np.isin(total, first[follows])  # that of the first step
     operators = subject.inside_steps(subject.trace.operators)

@@ -64,7 +64,7 @@ def lines(case: Case) -> list[Suspicion]:
     slow = case.b if delta > 0 else case.a
     moved = moved or case.changes
     where = moved[0]["words"]
-    own = max(abs(sum(row[name] or 0 for row in case.changes)) for name in ("delta_ns", "called_ns"))
+    own = max(map(abs, _taken(case)))
     mostly = own >= _MOSTLY * abs(sum(claims.values()))
     rest = f"The lines themselves take {own / 1e6:.3g} ms longer; the rest is in what runs beside them."
     return [
@@ -78,6 +78,12 @@ def lines(case: Case) -> list[Suspicion]:
             precedence=0,
         )
     ]
+
+
+def _taken(case: Case) -> tuple[int, int]:
+    """Return by how much all changed lines take longer in B, ns: by themselves, and with what they call."""
+    own, called = (sum(row[name] or 0 for row in case.changes) for name in ("delta_ns", "called_ns"))
+    return own, called
 
 
 def _remedy(case: Case, claims: dict[str, float]) -> str:
@@ -106,7 +112,7 @@ def _only_added(case: Case) -> bool:
         return False
     if abs(float(rows_of_data(case)["delta_ns"].sum())) > abs(delta) / 2:
         return False
-    own, called = (sign * sum(row[name] or 0 for row in case.changes) for name in ("delta_ns", "called_ns"))
+    own, called = (sign * ns for ns in _taken(case))
     arguments = [program.arguments(side) for side in (case.a, case.b)]
     same = arguments[0] == arguments[1] and not evidence.differing(case)
     return same and (own >= _LEAST * abs(delta) or called >= _MOSTLY * abs(delta))

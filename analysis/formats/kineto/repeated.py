@@ -6,10 +6,6 @@ and operators and functions are put into each other: what stands twice would be 
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-import pandas as pd
-
 from kernelscope.analysis.formats.kineto.tables import Scan
 from kernelscope.analysis.trace import duplicates
 
@@ -26,16 +22,9 @@ def leave_out(scan: Scan, found: dict[str, int]) -> None:
         table = scan.tables.get(name)
         if table is None or not len(table):
             continue
-        again = duplicates.repeated(table, table.columns.tolist(), _told_apart(table))
+        again = duplicates.repeated(
+            table, table.columns.tolist(), duplicates.told_apart(table, table["duration_ns"] > 0, _NUMBERS)
+        )
         if again.any():
             found[f"{called} {duplicates.TWICE}"] = int(again.sum())
             scan.tables[name] = table[~again].reset_index(drop=True)
-
-
-def _told_apart(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which events differ from all others: two without a number that last no time may be alike, and stay."""
-    result: npt.NDArray[np.bool_] = (table["duration_ns"] > 0).to_numpy(np.bool_)
-    for number in _NUMBERS:
-        if number in table:
-            result = result | table[number].notna().to_numpy(np.bool_)
-    return result

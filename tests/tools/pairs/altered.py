@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelscope.analysis.trace import intervals
 from kernelscope.cli.explain import explained
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -207,16 +208,15 @@ def idle(recorded: Recorded) -> Passing:
         before = np.array([work.start - 1 for work in calls], dtype=np.int64)
         whole = zip(calls, before.tolist(), (_running(recorded, before) == 0).tolist(), strict=True)
         return [(at, round((work.end - work.start) * _EACH_LONGER)) for work, at, is_free in whole if is_free]
-    gaps, end = [], min(work.start for work in recorded.work)
-    for work in sorted(recorded.work):
-        gaps += [(end, work.start)] if work.start > end else []
-        end = max(end, work.end)
+    start, end = (np.array([getattr(work, name) for work in recorded.work], dtype=np.int64) for name in ("start", "end"))
+    begins, ends = intervals.uncovered(start, end, np.array([start.min()]), np.array([end.max()]))
+    gaps = list(zip(begins.tolist(), ends.tolist(), strict=True))
     result = []
-    for start, stop in recorded.steps:
-        inside = [gap for gap in gaps if start < gap[0] and gap[1] < stop]
+    for first, last in recorded.steps:
+        inside = [gap for gap in gaps if first < gap[0] and gap[1] < last]
         if inside:
             begin, over = max(inside, key=lambda gap: gap[1] - gap[0])
-            result.append(((begin + over) // 2, round((stop - start) * _IDLE)))
+            result.append(((begin + over) // 2, round((last - first) * _IDLE)))
     return result
 
 

@@ -105,7 +105,10 @@ def _out_of_the_way(descriptor: int) -> int:
 
 def _held_by_others(state: Any) -> bool:
     """Return whether another process, such as one that was started meanwhile, prints to the file of this state."""
-    others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+    try:
+        others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+    except OSError:
+        return True  # not known: the file stays until the program has ended
     return any(_is_file("/proc/%s/fd/%d" % (process, number), state) for process in others for number in (1, 2))
 
 
@@ -204,16 +207,12 @@ class Printed(object):
     def release(self) -> None:
         """Point descriptor 1 back, unless the script has pointed it elsewhere; for a forked process, which must not drain."""
         self._starting.undo()
-        ours = False
-        try:
-            ours = self._are_ours()
-            self.lost = not (ours and os.path.samestat(os.fstat(1), self._states[self.marker_fd]))
-            if not self.lost:
-                os.dup2(self._kept, 1)
-        except OSError:
-            self.lost = True  # the script closed it
-        if ours:
-            self._give_copies_back()
+        self.lost = not self._is_pointed_here()
+        if not self.lost:
+            os.dup2(self._kept, 1)
+        if self._are_ours():
+            with contextlib.suppress(OSError):  # no /proc, or no descriptor to look into it
+                self._give_copies_back()
 
     def _give_copies_back(self) -> None:
         """Let copies that the program made of descriptor 1 be what it was: it points descriptor 1 back with one of them later."""

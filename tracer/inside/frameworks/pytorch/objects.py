@@ -12,21 +12,21 @@ _HELD = ((tuple, tuple.__iter__), (list, list.__iter__), (dict, dict.values))
 
 def held(value: Any) -> Optional[Iterable[Any]]:
     """Return what a tuple, list or dictionary has stored; None for all else."""
-    for kind, stored in _HELD:
+    for kind, values in _HELD:
         if issubclass(type(value), kind):
-            return stored(value)
+            return values(value)
     return None
 
 
 def stored(value: Any, name: str) -> Any:
     """Return what an object has stored under a name, a module also as its child; None where that is nothing."""
     own = object.__getattribute__(value, "__dict__")
-    return own[name] if name in own else _items(own, "_modules").get(name)
+    return own[name] if name in own else _items(value, "_modules").get(name)
 
 
-def _items(own: Any, name: str) -> Any:
+def _items(module: Any, name: str) -> Any:
     """Return a dictionary of what a module has stored as its modules or parameters."""
-    found = own.get(name) or {}
+    found = object.__getattribute__(module, "__dict__").get(name) or {}
     return dict(dict.items(found) if issubclass(type(found), dict) else found.items())  # TorchScript has kinds of its own
 
 
@@ -37,7 +37,7 @@ def modules(module: Any) -> Iterator[Tuple[str, Any]]:
         path, one, around = left.pop()
         yield path, one
         inside = around + (id(one),)
-        children = _items(object.__getattribute__(one, "__dict__"), "_modules").items()
+        children = _items(one, "_modules").items()
         left += [
             (path + "." + name if path else name, child, inside)
             for name, child in reversed(list(children))
@@ -49,7 +49,7 @@ def parameters(module: Any, recurse: bool = True) -> Iterator[Any]:
     """Yield a module's parameters, each once."""
     seen = set()
     for _, one in modules(module) if recurse else (("", module),):
-        for parameter in _items(object.__getattribute__(one, "__dict__"), "_parameters").values():
+        for parameter in _items(one, "_parameters").values():
             if parameter is not None and id(parameter) not in seen:
                 seen.add(id(parameter))
                 yield parameter
