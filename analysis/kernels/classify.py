@@ -38,30 +38,52 @@ _RULES = (
     (r"conv.*\b(backprop|backward|grad) input\b", "convolution data gradient", "Conv2DBackpropInput"),
     (r"conv.*\b(backprop filter|(backward|grad) weights?)\b", "convolution weight gradient", "Conv2DBackpropFilter"),
     (r"conv.*\bbackward\b", "convolution weight gradient", "aten::convolution_backward"),
-    (r"\b(de)?conv(olution)?\b|\b(depthwise )?conv(olution)?[123]d\b|^conv", "convolution forward", "_FusedConv2D"),
+    (r"\b(de)?conv(olution)?\b|\b(depthwise )?conv(olution)?[123]d\b|^conv(?!ert)", "convolution forward", "_FusedConv2D"),
     (r"\bparam concat\b", "copy", "_rnn_param_concat"),
     (r"rnn|lstm|\bgru\b", "recurrent", "aten::mkldnn_rnn_layer_backward"),
     (r"soft ?(max|min)|cross entropy|log ?sum ?exp", "softmax", "SparseSoftmaxCrossEntropyWithLogits"),
     (r"normaliz|\b(batch|layer|group|instance|rms|weight) ?norm\b|\blrn\b", "normalisation", "FusedBatchNormGradV3"),
-    (r"pool", "pooling", "MaxPoolGrad"),
+    (r"pool(?!.*dataset)", "pooling", "MaxPoolGrad"),
     # drawing the mask takes dropout's time; its gradient only multiplies
     (r"\bdropout backward\b", "elementwise", "_backward_Dropout"),
     (r"\bdropout\b|random|bernoulli|multinomial|^sample\b|\brand(n|int|perm)?\b", "random", "aten::bernoulli_"),
-    (r"^(uniform|normal|exponential|truncated normal)\b", "random", "aten::normal_"),
+    (
+        r"^(uniform(?! (re|de)?quantize)|normal|exponential|truncated normal)\b|^rng\b|^threefry|^philox",
+        "random",
+        "aten::normal_",
+    ),
     (r"mat ?mul|fully connected|inner product|gemm|^(mkldnn )?linear( backward)?$", "gemm", "FullyConnected"),
     (r"\b(b?addb?mm|b?mm|addmv|mv|addr|ger|outer|v?dot|einsum|tensordot|syrk|trmm)\b", "gemm", "aten::addmm"),
     (r"^(transpose )?times$", "gemm", "TransposeTimes"),
-    (r"\ball ?(reduce|gather)\b|\breduce scatter\b|nccl|gloo|^collective\b|^(push|pull)\b", "communication", "c10d::allreduce_"),
+    (
+        r"\ball ?(reduce|gather|to ?all)\b|\breduce scatter\b|nccl|gloo|^collective\b|^(push|pull)\b|^cross replica\b"
+        r"|^(unreduced )?p(sum|max|min|permute|broadcast|send|recv)\b",
+        "communication",
+        "c10d::allreduce_",
+    ),
     (r"^xla (local )?(launch|run)\b", "fused", "XlaLaunch"),
     (r"^bias add backward\b", "reduction", "BiasAddGrad"),
     (r"^(nll loss|pick|classification error|squared error|mse loss|l2loss|hardmax)\b", "reduction", "aten::nll_loss_forward"),
-    (r"\breduce\b|^reduce|\barg ?(max|min|sort)\b|^top ?k|^in top ?k|^bincount|^sort\b", "reduction", "ReduceElements"),
+    (r"^reduce precision\b|^(bitcast )?convert\b", "cast", "convert_element_type"),
+    (
+        r"\breduce\b|^reduce|\barg ?(max|min|sort)\b|^(approx )?top ?k|^in top ?k|^(dense )?bincount|^m?sort\b|^cum(max|min)",
+        "reduction",
+        "ReduceElements",
+    ),
     (r"^(nan)?(sum|mean|median|prod|max|min|a(max|min|minmax)|norm|var|std|cumsum|cumprod|all|any)\b", "reduction", "Sum"),
-    (r"^linalg (vector )?norm\b|^(quantile|count nonzero|kthvalue|mode|histc|logcumsumexp)\b", "reduction", "aten::linalg_norm"),
+    (
+        r"^linalg (vector |matrix )?norm\b|^(nan)?quantile\b|^(count nonzero|kthvalue|mode|histc|logcumsumexp)\b|^histogram"
+        r"|^(unique|search ?sorted|bucketize|isin)\b|\b[cp]?dist\b|^(frobenius|euclidean) norm\b",
+        "reduction",
+        "aten::linalg_norm",
+    ),
+    (r"\b(ctc|multi(label)? margin|margin ranking) loss\b", "reduction", "aten::_ctc_loss"),
     (r"\brotary\b|\brope\b", "elementwise", "_C::rotary_embedding"),
     (r"\bsegment (sum|mean|max|min|prod)\b", "embedding", "UnsortedSegmentSum"),
-    (r"embedding|^(gather|take|index select|index|lookup table|one ?hot|scatter)\b", "embedding", "ResourceGather"),
+    (r"embedding(?!.* loss)|^(tensor |ragged )?(gather|scatter)\b", "embedding", "ResourceGather"),
+    (r"^(take|index select|(unsafe )?(masked )?index|lookup table|one ?hot|masked (select|scatter))\b", "embedding", "take"),
     (r"\b(leaky |p|r|c)?relu\b|\b(hard |hard)?(sigmoid|tanh)\b|\b[sc]?elu\b|gelu|silu|swish|mish", "activation", "TanhGrad"),
+    (r"^relu\d?grad$|^(hard|soft) ?shrink|^glu\b|^logistic$", "activation", "aten::glu"),
     (r"^activation\b|softplus|softsign|rectified linear|^threshold\b", "activation", "_backward_Activation"),
     (r"\bcast\b|quantize|^to copy$", "cast", "Cast"),
     # views in PyTorch, see _ATEN_VIEWS; the other frameworks move the data
@@ -71,22 +93,74 @@ _RULES = (
     (r"\bcopy|^clone|^contiguous|^(cross )?device copy|^(item|local scalar dense)$", "copy", "aten::copy_"),
     (r"^(slice|strided slice|splice|concat\w*|cat|(un)?stack|unbind|split|row stack|(un)?pack|pad)\b", "copy", "ConcatV2"),
     (
-        r"^(tile|repeat|reverse|flip|roll|crop|select backward|narrow|tensor (array|list)|broadcast to)\b",
+        r"^(tile|repeat|reverse|flip|roll|crop|select backward|narrow|tensor (array|list)|broadcast (to|in dim))\b",
         "copy",
         "TensorListStack",
     ),
-    (r"^(past value|future value|mirror pad|constant pad|snapshot|send|recv)\b", "copy", "PastValue"),
+    (
+        r"^(past value|future value|snapshot|send|recv|nonzero|argwhere|unfold backward|device put|to cpu|pin memory)\b",
+        "copy",
+        "PastValue",
+    ),
+    (
+        r"^(mirror|constant|reflection|replication) pad|^(space to batch|batch to space|dynamic (update )?slice)\b|^rev$"
+        r"|^(tril|triu|diag|diagflat)\b",
+        "copy",
+        "aten::triu",
+    ),
+    (
+        r"^(matrix|diagonal|select|slice|as strided) (diag|band|set|part|backward|scatter)\b|^chunk cat\b|^(h|v|d)stack\b",
+        "copy",
+        "aten::diagonal_backward",
+    ),
     (r"^(reshape|flatten|squeeze|unsqueeze|expand dims|identity)\b", "copy", "_backward_reshape"),
     (r"^read variable\b|^(variable )?shape\b", "copy", "ReadVariableOp"),
-    (r"^(fill|zeros?|ones|full|zeros like|set value|assign|arange|range|linspace|eye)\b", "copy", "AssignVariableOp"),
+    (
+        r"^(new )?(fill|zeros?|ones|full|zeros like|set value|assign|arange|range|lin ?space|log ?space|eye|iota)\b",
+        "copy",
+        "AssignVariableOp",
+    ),
     # arithmetic of equal shapes, broadcast, or with a number
     (r"^(element )?(add|sub|mul|div|minus|plus|times|divide|multiply|subtract|bias add|rsub)\b", "elementwise", "ElementTimes"),
     (r"^r?(maximum|minimum|mod|floor mod|floor div|real div|div no nan|pow|power|hypot)\b", "elementwise", "_rpower_scalar"),
     (r"^((not )?equal|greater|lesser|less|logical|bitwise|where|select|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"),
-    (r"^(neg\w*|abs|r?sqrt|r?cbrt|square|exp|expm1|log|log1p|sign|reciprocal|inv|erfc?)\b", "elementwise", "aten::sqrt"),
-    (r"^(arc\w+|a?sinh?|a?cosh?|a?tan|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"),
-    (r"^(addcmul|addcdiv|lerp|masked fill|accumulate|smooth l1|squared difference)\b", "elementwise", "aten::addcdiv_"),
-    (r"^(up ?sampl\w+|resize (bilinear|nearest)|interpolate|bilinear)\b", "elementwise", "aten::upsample_nearest2d"),
+    (
+        r"^(neg\w*|abs|r?sqrt|r?cbrt|square|expm?|log|log1p|sign|sgn|reciprocal|inv|erf(c|inv| inv)?|nan to num)\b",
+        "elementwise",
+        "aten::sqrt",
+    ),
+    (
+        r"^(lgamma|digamma|polygamma|i?gamma\w*|bessel|special|sinc|zeta|ndtri?|logit|xlog1?py|xdivy|logaddexp)\b",
+        "elementwise",
+        "aten::special_erfcx",
+    ),
+    (
+        r"^is (finite|inf|nan)\b|^is(close|finite|inf|nan|neginf|posinf)\b|^(and|or|xor|not|rem)$|^(left |right )?shift\b",
+        "elementwise",
+        "aten::isnan",
+    ),
+    (
+        r"^(remainder|fmod|fmax|fmin|truncate? (div|mod)|floordiv|float power|integer pow|heaviside|ldexp|frac|gcd|lcm)\b",
+        "elementwise",
+        "aten::remainder",
+    ),
+    (
+        r"^(complex|conj|real|imag|angle|polar|view as)\b.*(physical|abs)|^(complex|imag|angle|polar)\b|^amp (foreach|update)\b",
+        "elementwise",
+        "aten::angle",
+    ),
+    (r"\b(r|i|c|h)?fft(2|n|[123]d)?\b|^r?fft\b|^i?stft\b", "elementwise", "aten::_fft_r2c"),
+    (r"^(arc\w+|a?sinh?|a?cosh?|a?tanh?|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"),
+    (
+        r"^(addcmul|addcdiv|lerp|masked (fill|scale)|accumulate|smooth l1|huber|soft margin|squared difference)\b",
+        "elementwise",
+        "aten::addcdiv_",
+    ),
+    (
+        r"^(up ?sampl\w+|resize (bilinear|nearest|bicubic|area)|interpolate|bilinear|(cudnn )?grid sampler)\b",
+        "elementwise",
+        "aten::upsample_nearest2d",
+    ),
 )
 RULES = tuple(OperatorRule(*rule) for rule in _RULES)
 
@@ -100,7 +174,7 @@ _ATEN_VIEWS = frozenset(f"aten::{name}" for name in _VIEW_NAMES)
 _NAMESPACE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:\w+::)*")
 _WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NUMBER = re.compile(r"(?<=[A-Za-z_])\d+$")  # of an autograd node, or of a node that CNTK named itself
-_NOISE = re.compile(r"\b(mkl|native|fused|resource|sparse|np|npi|npx|contrib|broadcast(?! to)|elemwise|eager|v\d*)\b")
+_NOISE = re.compile(r"\b(mkl|native|fused|resource|sparse|np|npi|npx|contrib|broadcast(?! to| in dim)|elemwise|eager|v\d*)\b")
 
 
 @cache

@@ -9,6 +9,8 @@ name decides where there is no operator, or one that the rules of `analysis.kern
   forward kernel within a backward operator computes the data gradient, as a convolution with turned weights.
 - Softmax and random numbers within attention stay what they are.
 - torch.compile names the operator after the kernel: such an operator says nothing.
+- A compiler names the operator after the last instruction of what it fused: products and reductions that end in a move or a cast
+  stay what they are, and so does arithmetic of XLA's that ends in a cast.
 
 Parts of a computation count as the computation: summing up the parts of a split-k product is "gemm", the transforms of a
 Winograd convolution are convolutions.
@@ -135,7 +137,7 @@ def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple
         if by_name == UNKNOWN:
             return UNKNOWN, "nothing"
         return _in_phase(by_name, phase), "name"
-    if _says_more(by_name, by_operator):
+    if _says_more(by_name, by_operator) or (by_operator == "cast" and _computes_and_rounds(rule)):
         return by_name, "name"
     if by_operator in CONVOLUTIONS and by_name in CONVOLUTIONS and operator is not None:
         return _direction(by_name, by_operator, operator)
@@ -158,9 +160,14 @@ def _says_more(by_name: str, by_operator: str) -> bool:
         return False
     if by_name == "copy":
         return by_operator not in ("cast", "layout")
-    if by_name == "gemm" and by_operator in _MOVES:
+    if by_name in ("gemm", "reduction") and by_operator in _MOVES:
         return True  # a compiler names what it fused after the last operator
     return by_name in _MOVES or (by_operator == "attention" and by_name in ("softmax", "random"))
+
+
+def _computes_and_rounds(rule: Rule | None) -> bool:
+    """Return whether a kernel is several instructions that XLA fused, whose operator is the last one's: often a conversion."""
+    return rule is not None and (rule.library, rule.kind) == ("xla", "elementwise")
 
 
 def _direction(by_name: str, by_operator: str, operator: str) -> tuple[str, str]:

@@ -181,7 +181,8 @@ _XLA = (
     Rule(r"^(?:wrapped_|loop_)(?:reduce|scan|sort|argmax|argmin|topk)(?:_|$)|^input_\w+_fusion|^(?:row_|column_)reduc"
          r"|^reduce_fusion",
          "xla", "reduction", "fused", "input_reduce_fusion.kd"),
-    Rule(r"^(?:wrapped_|loop_)convert(?:_|$)|^convert_fusion", "xla", "cast", "fused", "loop_convert_fusion.kd"),
+    # what is wrapped is alone; a loop that ends in a conversion computes something first, and rounds its result
+    Rule(r"^wrapped_convert(?:_|$)", "xla", "cast", "fused", "wrapped_convert.kd"),
     Rule(r"^(?:wrapped_|loop_)(?:tanh|logistic)(?:_|$)", "xla", "activation", "fused", "loop_tanh_fusion"),
     Rule(r"^(?:wrapped_|loop_)rng", "xla", "random", "fused", "loop_rng_bit_generator_fusion"),
     Rule(r"^(?:wrapped_|loop_)[a-z_]+\d*(?:_\d+)?$|^(?:[a-z_]{1,40}_)?fusion(?:[._]\d+)*$",

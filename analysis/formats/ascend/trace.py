@@ -21,6 +21,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_text
 from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats import python_functions
 from kernelscope.analysis.formats.ascend import launches, tasks
 from kernelscope.analysis.formats.kineto import autograd, functions, repeated
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
@@ -102,7 +103,7 @@ def read(path: Any) -> Trace:
     calls = launches.correlate(calls, operators, _ends(arrows, tracks), work)
     made = tasks.sort(work[0], work[1], diagnostics)
     info = _info(scan, named, rest, which, [*work, operators])
-    functions.describe(lines, info)
+    python_functions.describe(lines, info, functions.MISSING)
     return Trace(
         steps=conform("steps", steps),
         ranges=conform("ranges", ranges),

@@ -18,6 +18,7 @@ import pandas as pd
 
 from kernelscope.analysis.files.chrome_json import ODD
 from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats import python_functions
 from kernelscope.analysis.formats.kineto import autograd, functions, repeated
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
@@ -77,7 +78,7 @@ def of_scan(scan: Scan) -> Trace:
         kernels, unavailable = _host_kernels(scan, operators, calls, work)
     info = _info(scan, work, unavailable, left)
     info["threads"] = _thread_names(left, tracks)
-    functions.describe(lines, info)
+    python_functions.describe(lines, info, functions.MISSING)
     return Trace(
         steps=conform("steps", steps),
         ranges=conform("ranges", ranges),

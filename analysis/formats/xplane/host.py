@@ -7,7 +7,7 @@ import pandas as pd
 
 from kernelscope.analysis.formats import scopes
 from kernelscope.analysis.formats.holders import holders
-from kernelscope.analysis.formats.xplane import columns
+from kernelscope.analysis.formats.xplane import columns, functions
 from kernelscope.analysis.formats.xplane import tables as xplane
 
 _API = r"^(cu|cuda|hip)[A-Z]\w*"
@@ -48,7 +48,7 @@ def take_apart(events: pd.DataFrame, on_cpu: bool, gpu: str, tables: columns.Tab
     tables["operators"].append(operators.drop(columns=["operation"]))
     if on_cpu:
         tables["kernels"].append(_cpu_kernels(operators))
-    rest = events[~(is_call | is_memory | is_operator | is_hlo)]
+    rest = events[~(is_call | is_memory | is_operator | is_hlo | functions.are(events))]
     marks = (rest["duration_ns"] == 0).to_numpy(dtype=bool)
     category = pd.Categorical.from_codes(marks.astype(np.int8), categories=pd.Index(["user", "mark"], dtype="str"))
     tables["ranges"].append(rest[["start_ns", "end_ns", "name"]].assign(thread=rest["line_id"], category=category, nested=~marks))

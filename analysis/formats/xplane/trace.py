@@ -23,7 +23,8 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.protobuf_columns import varint
-from kernelscope.analysis.formats.xplane import columns, gpu, host, kernel_operators, tpu
+from kernelscope.analysis.formats import python_functions
+from kernelscope.analysis.formats.xplane import columns, functions, gpu, host, kernel_operators, tpu
 from kernelscope.analysis.formats.xplane import devices as xplane_devices
 from kernelscope.analysis.formats.xplane import steps as xplane_steps
 from kernelscope.analysis.formats.xplane import tables as xplane
@@ -89,7 +90,9 @@ def of_space(space: xplane.Space) -> Trace:
     for name, frame in frames.items():
         setattr(trace, name, conform(name, frame))
     trace.steps = _steps(planes, hosts, trace, diagnostics)
+    trace.host_lines = functions.host_lines(hosts, trace.steps, diagnostics)
     trace.info = _info(trace, space, planes)
+    python_functions.describe(trace.host_lines, trace.info, functions.MISSING)
     trace.info["threads"] = {}
     for events in hosts:
         trace.info["threads"] |= thread_names.of_lines(events.assign(thread=events["line_id"]))

@@ -11,8 +11,10 @@ from kernelscope.analysis.trace import KINDS
 # kind -> operators seen in traces of lenet, mlp, cnn and lstm
 SEEN = {
     "gemm": """AddmmBackward0 aten::addmm aten::mm aten::linear _MklMatMul _MklNativeFusedMatMul MatMul FullyConnected
-        _backward_FullyConnected Times483 TransposeTimes580""",
-    "convolution forward": "aten::conv2d aten::mkldnn_convolution _MklNativeFusedConv2D Conv2D Convolution Convolution427",
+        _backward_FullyConnected Times483 TransposeTimes580
+        dot_general ragged_dot_general UniformQuantizedDot""",
+    "convolution forward": """aten::conv2d aten::mkldnn_convolution _MklNativeFusedConv2D Conv2D Convolution Convolution427
+        conv_general_dilated""",
     "convolution data gradient": "_MklNativeConv2DBackpropInput Conv2DBackpropInput",
     "convolution weight gradient": """ConvolutionBackward0 aten::convolution_backward _MklNativeConv2DBackpropFilterWithBias
         Conv2DBackpropFilter _backward_Convolution""",
@@ -23,25 +25,38 @@ SEEN = {
     "pooling": """aten::avg_pool2d aten::max_pool2d_with_indices_backward AvgPool2DBackward0 MaxPoolGrad _MklNativeAvgPool Pooling
         _backward_Pooling Pooling445""",
     "activation": """aten::tanh aten::tanh_backward aten::relu aten::threshold_backward ReluBackward0 Tanh TanhGrad ReluGrad
-        Activation _backward_Activation Tanh431 ReLU12 StableSigmoid LeakyReLU Sigmoid""",
-    "random": "aten::bernoulli_ aten::dropout Dropout StatelessRandomUniformV2 _random_uniform",
+        Activation _backward_Activation Tanh431 ReLU12 StableSigmoid LeakyReLU Sigmoid
+        logistic aten::glu aten::hardshrink Relu6Grad""",
+    "random": """aten::bernoulli_ aten::dropout Dropout StatelessRandomUniformV2 _random_uniform
+        rng_bit_generator threefry2x32 philox4x32""",
     "reduction": """aten::sum aten::nll_loss_forward NllLossBackward0 Sum BiasAddGrad mean pick _backward_mean _backward_pick
-        ReduceElements583 Hardmax600 ClassificationError ArgMax""",
+        ReduceElements583 Hardmax600 ClassificationError ArgMax
+        aten::cdist aten::_cdist_forward aten::_unique2 aten::searchsorted aten::cummax aten::msort
+        aten::_ctc_loss UniqueV2 DenseBincount cummax""",
     "optimizer": """Optimizer.step#SGD.step aten::_foreach_add_ aten::_foreach_mul_ ResourceApplyKerasMomentum AssignAddVariableOp
         AssignSubVariableOp sgd_mom_update multi_sgd_mom_update rmsprop_update ResourceApplyRMSProp""",
     "elementwise": """aten::add_ aten::mul aten::addcdiv_ aten::addcmul_ aten::sqrt aten::div_ aten::clamp_min MulBackward0
         torch::autograd::AccumulateGrad Mul AddV2 AddN Sub RealDiv DivNoNan Sqrt Square GreaterEqual SelectV2 FloorMod BiasAdd
-        _mul_scalar _backward_mul_scalar _backward_Dropout elemwise_add broadcast_mul negative Minus586 Plus429 ElementTimes""",
-    "communication": "c10d::allreduce_ c10d::reduce_ c10d::gather_ c10d::broadcast_",
-    "cast": "Cast aten::_to_copy amp_cast",
+        _mul_scalar _backward_mul_scalar _backward_Dropout elemwise_add broadcast_mul negative Minus586 Plus429 ElementTimes
+        integer_pow rem and is_finite shift_left aten::isnan aten::remainder aten::huber_loss aten::expm1 aten::lgamma
+        aten::_fft_r2c RFFT2D fft aten::grid_sampler_2d aten::special_erfcx
+        aten::_amp_foreach_non_finite_check_and_unscale aten::atanh""",
+    "communication": """c10d::allreduce_ c10d::reduce_ c10d::gather_ c10d::broadcast_
+        AllToAll CrossReplicaSum psum psum_invariant ppermute all_to_all ragged_all_to_all all_gather reduce_scatter""",
+    "cast": """Cast aten::_to_copy amp_cast
+        convert_element_type reduce_precision bitcast_convert_type aten::_convert_weight_to_int4pack UniformQuantize""",
     "layout": "Transpose _MklTranspose SwapAxis _backward_SwapAxis TransposeDimensions",
     "copy": """aten::copy_ aten::fill_ aten::zero_ aten::zeros_like aten::cat aten::stack aten::item SelectBackward0 StridedSlice
         StridedSliceGrad ReadVariableOp VariableShape
         ConcatV2 Fill AssignVariableOp TensorListStack TensorListFromTensor _rnn_param_concat SetValueOp _zeros
-        CopyCPU2CPU _copyto slice_axis _backward_Concat Flatten Reshape _backward_reshape Splice5 Slice44 PastValue12""",
-    "embedding": "aten::embedding aten::index_select ResourceGather GatherV2 Embedding take one_hot",
+        CopyCPU2CPU _copyto slice_axis _backward_Concat Flatten Reshape _backward_reshape Splice5 Slice44 PastValue12
+        aten::nonzero aten::triu aten::diag aten::diagonal_backward aten::reflection_pad2d aten::new_zeros dynamic_slice
+        dynamic_update_slice broadcast_in_dim iota rev MatrixBandPart SpaceToBatchND aten::hstack""",
+    "embedding": """aten::embedding aten::index_select ResourceGather GatherV2 Embedding take one_hot
+        aten::masked_select aten::_unsafe_index TensorScatterUpdate gather scatter-add""",
     "unknown": """aten::view aten::t aten::transpose aten::empty aten::as_strided aten::detach NoOp aten::reshape WaitForVar
-        DeleteVariable ImperativeBulk Optimizer.zero_grad#SGD.zero_grad EagerExecute""",
+        DeleteVariable ImperativeBulk Optimizer.zero_grad#SGD.zero_grad EagerExecute
+        aten::diagonal aten::is_inference aten::_trilinear ThreadPoolDataset aten::cosine_embedding_loss while custom_jvp_call""",
 }
 
 

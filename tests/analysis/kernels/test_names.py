@@ -227,6 +227,12 @@ def test_tiles(name, tile):
         (None, "backward", "volta_scudnn_128x64_relu_interior_nn_v1", DATA, "name"),
         (None, "backward", "void cudnn::cnn::wgrad_alg0_engine<float, 128, 6>(x)", WEIGHT, "name"),
         ("Mul", "optimizer", ADD, "optimizer", "operator"),
+        # a compiler names the operator after the last instruction of what it fused
+        ("convert_element_type", None, "input_reduce_fusion.kd", "reduction", "name"),
+        ("convert_element_type", None, "loop_convert_fusion_3", "elementwise", "name"),
+        ("convert_element_type", None, "wrapped_convert", "cast", "operator"),
+        ("tanh", None, "loop_convert_fusion", "activation", "operator"),
+        (None, None, "loop_convert_fusion", "elementwise", "name"),
     ],
 )  # fmt: skip
 def test_operator_and_name(operator, phase, name, kind, decided_by):
