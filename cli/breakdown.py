@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.accounting import inclusive
+from kernelscope.analysis.accounting.amounts import duration
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdowns
 from kernelscope.analysis.accounting.host_rows import summed_up
 from kernelscope.analysis.attribution import steps
@@ -16,7 +17,7 @@ from kernelscope.analysis.explain import recording_cost as cost_of_recording
 from kernelscope.analysis.recordings import archives, imported, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, page_faults
 from kernelscope.cli import output, steps_options
 from kernelscope.cli.output import FOR_READING, FORMATS, write_breakdown
 from kernelscope.cli.warn import about, about_info
@@ -90,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _show(trace, named, None, arguments)
     _hint(found.window)
     _hint_of_devices(trace)
+    _hint_of_page_faults(trace)
     first = recording_cost(Run(path), found) if kind is Kind.RUN else None
     _write(found.as_dict(), arguments, first)
     return 0
@@ -106,6 +108,8 @@ def _of_import(path: Path, arguments: argparse.Namespace) -> int:
     if trace is not None and named is not None:
         return _show(trace, named, None, arguments)
     _hint(result["window"])
+    if capture.record["tables"].get("totals"):
+        _hint_of_page_faults(trace or capture.trace())
     _write(result, arguments)
     return 0
 
@@ -172,6 +176,14 @@ def _hint_of_devices(trace: Trace) -> None:
     if len(devices) > 1:
         more = f"--device {devices[0]} looks at one"
         print(f"kernelscope: {len(devices)} devices are looked at together: {', '.join(devices)}; {more}", file=sys.stderr)
+
+
+def _hint_of_page_faults(trace: Trace) -> None:
+    """Say how long kernels waited for page faults of unified memory, which is no row of its own."""
+    found = page_faults.of(trace)
+    if found.ns:
+        took = f"{duration(found.ns)} in {found.groups:,} {'group' if found.groups == 1 else 'groups'}"
+        print(f"kernelscope: kernels wait for page faults of unified memory: {took}; that is part of their time", file=sys.stderr)
 
 
 def _hint(window: str) -> None:

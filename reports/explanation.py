@@ -152,6 +152,10 @@ def _difference(result: Result) -> str:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
         ends = _interval(result, shown, False)
         return f"{a} and {b} are close: {_steps(result, shown)}, {much}{ends}, and noise may be as large as that"
+    if adds_up(result):
+        more = "more" if delta > 0 else "less"
+        much = f"{shown.number(abs(delta))} {shown.unit} {more} than those of {a}{_relative(result)}"
+        return f"kernels and copies of {b} add up to {much}: {_steps(result, shown)}"
     verb = "slower" if delta > 0 else "faster"
     low, high = result.get("wall_interval_ns") or (delta, delta)
     if low <= 0 <= high:
@@ -162,6 +166,11 @@ def _difference(result: Result) -> str:
         )
     much = f"{shown.number(abs(delta))} {shown.unit}{_per(result)}{_relative(result)}"
     return f"{b} is {verb} than {a} by {much}: {_steps(result, shown)}{_interval(result, shown, delta < 0)}"
+
+
+def adds_up(result: Result) -> bool:
+    """Return whether both sides are totals: durations that are added up, which is not how long a program takes."""
+    return all(result[side].get("basis") == "totals" for side in SIDES)
 
 
 def _per(result: Result) -> str:
@@ -190,6 +199,8 @@ def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
     """Return the interval of the difference; mirrored where the sentence says by how much B is faster."""
     ends = result.get("wall_interval_ns")
     if not ends:
+        if adds_up(result):
+            return ""
         if "hidden" in result:
             return "; no interval: too few steps"
         restarts = [result[side].get("restarts") for side in SIDES]
@@ -209,8 +220,7 @@ def premises(result: Result) -> list[str]:
 def warnings(result: Result) -> list[str]:
     """Return what must be read first: how the work differs, what hides each other, and why no cause is named."""
     found = premises(result)
-    if result.get("hidden"):
-        found.append(str(result["hidden"]))
+    found += [str(result[key]) for key in ("calls", "hidden") if result.get(key)]
     if result.get("changes") and not result["findings"]:
         more = f"; and {len(result['changes']) - _CHANGES} more" if len(result["changes"]) > _CHANGES else ""
         found.append(f"changed in the program: {'; '.join(row['words'] for row in result['changes'][:_CHANGES])}{more}")
@@ -311,8 +321,11 @@ def gaps(result: Result) -> list[str]:
     for side, name in zip(SIDES, names(result), strict=True):
         if name == side.upper() and "hidden" not in result:
             found.append(printable(f"{name} is {result[side].get('path')}", SENTENCE))
-        lacking = (result.get("missing") or {}).get(side) or {}
-        found += [printable(f"{name} has no {what}: {why}", SENTENCE) for what, why in lacking.items()]
+    lacking = [(result.get("missing") or {}).get(side) or {} for side in SIDES]
+    shared = {what: why for what, why in lacking[0].items() if lacking[1].get(what) == why}
+    found += [printable(f"both have no {what}: {why}", SENTENCE) for what, why in shared.items()]
+    for mine, name in zip(lacking, names(result), strict=True):
+        found += [printable(f"{name} has no {what}: {why}", SENTENCE) for what, why in mine.items() if what not in shared]
     return [*found, *(printable(note, SENTENCE) for note in result.get("notes") or [])]
 
 

@@ -115,7 +115,7 @@ def account(trace: Trace, device: str | None = None, hiding: bool = False) -> De
     works = [_kernels(trace, mine, False), _graphs(trace, mine), _kernels(trace, mine, True), _copies(trace, mine)]
     works += [_interruptions(trace, mine, interrupted)] if interrupted else []
     if not any(len(work.start) for work in works):
-        if len(trace.kernels) and device in (None, ALL):
+        if (len(trace.kernels) or len(trace.copies)) and device in (None, ALL):
             return _of_totals(trace)
         raise EvidenceError(_nothing(trace))
     start, end = windows = _windows(trace, works)

@@ -24,7 +24,7 @@ from kernelscope.analysis.accounting.device_account import (
 )
 from kernelscope.analysis.advise import host_account, words
 from kernelscope.analysis.advise.model import Advice
-from kernelscope.analysis.advise.rules import generation, memory, padding, rules
+from kernelscope.analysis.advise.rules import generation, memory, padding, page_faults, rules
 from kernelscope.analysis.advise.rules.host import untold_ns
 from kernelscope.analysis.advise.subject import STEPS, Subject, read
 from kernelscope.analysis.attribution.steps import Request
@@ -44,7 +44,7 @@ _ENOUGH = 4  # steps: of fewer, none may be as warm ones are
 _ASIDE = 0.05  # of the time that a program was watched: steps unlike the others that took so long are told
 _SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
 # Make whatever computes faster: what else can be done stands beside
-_OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, padding.TOPIC)
+_OF_ALL = ("mixed precision", "tensor cores", "threads", generation.TOPIC, padding.TOPIC, page_faults.TOPIC)
 _DEVICES = 256  # of more no machine tells; each is accounted for by itself
 # What can always be said of time between kernels: special causes of the same time come first
 _GENERAL = ("gaps between kernels", "dispatch", "fusion", "python", "host-bound")
@@ -390,6 +390,8 @@ def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
         )
     if subject.rows["part"].isin([GRAPH]).any():
         notes.append(f"kernels inside of CUDA graphs were not recorded, and no advice is on them; {RECORD_GRAPHS} records them")
+    if page_faults.TOPIC not in [one.topic for one in kept]:
+        notes += page_faults.note(subject)
     if len(kept) > 1:
         notes.append("savings are estimates of each remedy alone; together they save less than their sum")
     if subject.steps and subject.per == STEPS and subject.device != "cpu":

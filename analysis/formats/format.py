@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,8 @@ _FOREIGN_SIGNS = (
     (b"PK\x03\x04", f"a zip archive; {_ARCHIVED}"),
     (b"\x7fELF", "a program; record it with a profiler first"),
 )
+# Lines of what Nsight Compute prints where it is not asked for CSV: of itself, and of a launch
+_NCU_TEXT = re.compile(r"^==PROF== \w|^ {2,}\S.*, Context \d+, Stream \d+(?:, Device \d+, CC [\d.]+)?\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,8 @@ def detect(path: Path) -> Format:
         raise EvidenceError(f"{path}: an import without its import.json; import the capture again")
     if path.is_dir():
         raise EvidenceError(f"{path}: a folder that is no recording by itself; name one of the files in it")
-    likely = _likely(head) or "; see `kernelscope import --list`, and say `import --from NAME` if it is one of these"
-    raise EvidenceError(f"{path}: no capture of a known format{likely}")
+    remedy = f"; if `kernelscope import --list` tells it, `kernelscope import --from NAME {path} -o DIR` says what is wrong"
+    raise EvidenceError(f"{path}: no capture of a known format{_likely(head) or remedy}")
 
 
 def _likely(head: Head) -> str:
@@ -100,7 +103,7 @@ def _likely(head: Head) -> str:
     if head.tables:
         return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
     result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
-    result = result or _cut_json(head) or _events(head)
+    result = result or _ncu_text(head) or _cut_json(head) or _events(head)
     return f": it seems to be {result}" if result else ""
 
 
@@ -111,6 +114,13 @@ def _events(head: Head) -> str | None:
     if not head.is_utf16:
         return "a trace of events; `import --from kineto`, or another name that `import --list` tells, says what is wrong with it"
     return "a trace of events in UTF-16; turn it into UTF-8 (iconv -f UTF-16 -t UTF-8)"
+
+
+def _ncu_text(head: Head) -> str | None:
+    """Return what to do with metrics that Nsight Compute printed for people, or nothing."""
+    if not head.is_text or not _NCU_TEXT.search(head.text):
+        return None
+    return "Nsight Compute's text; print it with ncu --csv --page raw (of a report: ncu --import FILE.ncu-rep --csv --page raw)"
 
 
 def _cut_json(head: Head) -> str | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from kernelscope.analysis.kernels import mangled_names
+from kernelscope.analysis.kernels import known_names, mangled_names
 from kernelscope.analysis.kernels import types as kernel_types
 from kernelscope.analysis.kernels.pattern_words import Patterns
 from kernelscope.analysis.kernels.rules import NAMESPACES, RULES, Rule
@@ -23,6 +23,9 @@ _NOISE = re.compile(
     r"|\b(?:int|bool|unsigned int|unsigned long)=(?=-?\d)"  # as nvprof writes them: int=4
     r"|(?:\.kd| \[clone [^\]]{0,20}\]| \[\d+\])+$"  # AMD's suffix, and the number of the launch in nvprof's traces
 )
+
+_CUTS = ("...", "\u2026")  # what tools end a name with that they cut
+_LEAST = 16  # characters of a cut name: a shorter beginning could be anybody's
 
 _OWN_NAME = re.compile(r"[^<(,]+")  # without template arguments and parameters
 
@@ -61,6 +64,8 @@ def look(name: str) -> KernelName:
     """Return what a kernel's name tells."""
     spelled = spell(name)
     position = PATTERNS.first(spelled)
+    if position is None and spelled.endswith(_CUTS):
+        position = _of_cut(spelled.rstrip(".\u2026"))
     rule = None if position is None else RULES[position]
     library, kind = _library(spelled, rule), rule.kind if rule else None
     return KernelName(
@@ -72,6 +77,23 @@ def look(name: str) -> KernelName:
         tensor_core=kernel_types.tensor_core(spelled, kind, library),
         tile=kernel_types.tile(spelled) if kind == "gemm" or (rule and rule.algorithm == "implicit gemm") else None,
     )
+
+
+def _of_cut(beginning: str) -> int | None:
+    """Return the position of a rule whose kind and algorithm all known names with this beginning have; None if they differ."""
+    if len(beginning) < _LEAST:
+        return None
+    fitting = [position for name, position in _known() if name.startswith(beginning)]
+    told = {(RULES[position].kind, RULES[position].algorithm) for position in fitting}
+    return fitting[0] if len(told) == 1 else None
+
+
+@cache
+def _known() -> tuple[tuple[str, int], ...]:
+    """Return known names as the rules see them, and the positions of the rules that they fulfil."""
+    examples = [(spell(rule.example).split("\u2026")[0], position) for position, rule in enumerate(RULES)]
+    functions = [(name, PATTERNS.first(name)) for name in map("at::native::{}".format, known_names.ATEN)]
+    return (*examples, *((name, position) for name, position in functions if position is not None))
 
 
 def _library(spelled: str, rule: Rule | None) -> str | None:

@@ -983,8 +983,9 @@ _PROGRAMS = (
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:cast|convert)(?:[^a-z]|$)|(?:float|half|int8|fp?32|fp?16|bf16)_?(?:to|2)_?(?:float"
          r"|half|int8|fp?32|fp?16|bf16))",
          None, "cast", None, "cuda_f32_to_f16(float*, unsigned long, __half*)"),
-    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:copy|memcpy|memset|fill|init\w*|concat|split|slice|pad|set_?zero"
-         r"|zero)_?(?:kernel)?(?:[^a-z]|$))",
+    # what initialises may compute; what copies and says that it computes is not only a copy
+    Rule(r"^(?![^<(,]*(?i:arith|calc|comput|math|solv|updat|simul|find|search|detect|flood))[^<(,]*(?i:(?:^|[^a-z])(?:copy|memcpy"
+         r"|memset|fill|concat|split|slice|pad|set_?zero|zero)_?(?:kernel)?(?:[^a-z]|$))",
          None, "copy", None, "void copy_kernel<double>(double const *, double*)"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:add|sub|mul|div|axpy|saxpy|daxpy|scal\w?|elementwise|element_wise"
          r"|pointwise|bias_?add|add_?bias|mask|upsample|resize|interp\w*|stencil\w*|exp|log|sqrt|pow)_?(?:kernel)?(?:[^a-z]"

@@ -1,6 +1,7 @@
 """Short names of kernels: without return type, namespaces of implementations, template arguments and parameters.
 
-What a general kernel computes stands in its template arguments: PyTorch's elementwise_kernel (MulFunctor).
+What a general kernel computes stands in its template arguments: PyTorch's elementwise_kernel (MulFunctor), and thrust's and cub's
+kernels (`functors`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+
+from kernelscope.analysis.kernels import functors
 
 _LONGEST = 60
 _SPLIT = re.compile(r"split_?k", re.IGNORECASE)
@@ -40,8 +43,11 @@ def short(name: object) -> str:
 
     Of a general kernel, such as PyTorch's elementwise ones, with what it computes: elementwise_kernel (MulFunctor).
     """
-    plain = _plain(name)
-    result = [one for one in _FUNCTOR.findall(str(name)[:2000]) if one not in _WRAPPERS and one != plain]
+    text = functors.without_note(str(name))
+    plain = _plain(text)
+    if told := functors.short(text, plain):
+        return told
+    result = [one for one in _FUNCTOR.findall(text[:2000]) if one not in _WRAPPERS and one != plain]
     return f"{plain} ({result[-1]})" if result and _GENERAL.search(plain) else plain
 
 

@@ -18,8 +18,7 @@ from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, detect, format_named
 from kernelscope.analysis.kernels import names, work
 from kernelscope.analysis.recordings import named_twice
-from kernelscope.analysis.trace import Trace, duplicates, hiding
-from kernelscope.analysis.trace.clocks import set_aside_impossible
+from kernelscope.analysis.trace import Trace, clocks, duplicates, hiding
 from kernelscope.analysis.trace.merge import merged
 
 # Diagnostics that tell no loss. All others tell what a file says and the Trace lacks: a new one is said until it is listed here.
@@ -161,8 +160,9 @@ def _explain_absence(trace: Trace) -> None:
 def finish(trace: Trace) -> None:
     """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
     duplicates.drop(trace)
-    set_aside_impossible(trace)
+    clocks.set_aside_impossible(trace)
     launches.relate(trace)
+    clocks.compare_with_host(trace)
     _count_incomplete(trace)
     names.fill(trace.kernels)
     work.name_problems(trace)

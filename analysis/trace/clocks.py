@@ -29,6 +29,12 @@ _HOUR_NS = 3_600_000_000_000
 # Device work does not last as long, nor does the host wait as long: NCCL's watchdog ends what hangs after 10 or 30 minutes
 _LONG_NS = _HOUR_NS * 3 // 4
 _SOON_NS = 1_000_000_000  # after a clock's beginning the recording may begin
+_ENOUGH = 20  # kernels whose launches are known
+_EARLIER_NS, _LATE_NS = (
+    1_000_000,
+    1_000_000_000,
+)  # kernels begin at most as long before their launch, and some of them sooner after
+_EARLY = 0.01  # of the kernels, those that wait least
 _FAR = 1000  # times the length of the capture's own time
 _FEW = 0.04  # of all rows
 _NONE = np.iinfo(np.int64).min
@@ -53,6 +59,23 @@ class _OwnTime(NamedTuple):
     far: float
     hosted: bool
     most: bool
+
+
+def compare_with_host(trace: Trace) -> None:
+    """Warn where kernels lie as far from their launches as two clocks do that do not agree."""
+    kernels = trace.kernels
+    known = (kernels["start_ns"].notna() & kernels["launch_ns"].notna()).to_numpy(bool)
+    if known.sum() < _ENOUGH:
+        return
+    delay = (kernels["start_ns"][known] - kernels["launch_ns"][known]).to_numpy(np.int64)
+    middle, early = float(np.median(delay)), float(np.quantile(delay, _EARLY))
+    if middle >= -_EARLIER_NS and early <= _LATE_NS:
+        return
+    off = f"{-middle / 1e9:,.6g} s before" if middle < 0 else f"{early / 1e9:,.6g} s or more after"
+    trace.info.setdefault("warnings", []).append(
+        f"kernels begin {off} their launches: the device's clock is not the host's here, so that idle times, steps and what the "
+        "host did meanwhile cannot be told; record it again"
+    )
 
 
 def set_aside_impossible(trace: Trace) -> None:

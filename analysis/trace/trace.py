@@ -222,12 +222,13 @@ MEMORY = _columns(
     ("address", "Int64", "", "of the memory, which ties what is given back to what was taken"),
 )
 
-# What a source gives as totals only and what is no device work: API calls, ranges, operators of a summary
+# What a source gives as totals only and what is no device work: API calls, ranges, operators of a summary; page faults of
+# unified memory, for which kernels wait (see page_faults)
 TOTALS = _columns(
-    ("table", "category", "", "calls, ranges, operators or os: what was summed up"),
-    ("name", "category", "", "function, range or operator"),
+    ("table", "category", "", "calls, ranges, operators, os or page faults: what was summed up"),
+    ("name", "category", "", "function, range or operator; whose page faults"),
     ("count", "Int64", "", "how many; null where not told"),
-    ("duration_ns", "int64", "ns", "their durations added"),
+    ("duration_ns", "Int64", "ns", "their durations added; null where not told"),
     ("min_ns", "Int64", "ns", "shortest"),
     ("max_ns", "Int64", "ns", "longest"),
 )

@@ -51,6 +51,30 @@ def test_a_kernels_name_time_share_and_calls_come_first(capsys, form):
     assert heads.index("share") < heads.index("calls") < heads.index("average")
 
 
+UNIFIED_MEMORY = """\
+==3== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:  100.00%  3.2557ms         1  3.2557ms  3.2557ms  3.2557ms  add(int, float*, float*)
+
+==3== Unified Memory profiling result:
+Device "GTX 1080 (0)"
+   Count  Avg Size  Min Size  Max Size  Total Size  Total Time  Name
+      12         -         -         -           -  2.820396ms  Gpu page fault groups
+Total CPU Page faults: 36
+"""
+
+
+def test_how_long_kernels_wait_for_page_faults_is_said(capsys, tmp_path):
+    path, folder = tmp_path / "nvprof.txt", tmp_path / "imported"
+    path.write_text(UNIFIED_MEMORY)
+    assert main(["import", str(path), "-o", str(folder)]) == 0
+    for one in (path, folder):
+        status, out, err = shown(capsys, one, "--by", "kernel", "--format", "json")
+        assert status == 0
+        assert "kernels wait for page faults of unified memory: 2.82 ms in 12 groups" in err
+    assert [row["duration_ns"] for row in json.loads(out)["rows"]] == [3_255_700], "no row of its own"
+
+
 def test_only_what_a_range_holds(capsys):
     path = corpus(NSYS)
     trace = ks.read(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,14 +30,32 @@ def test_a_line_that_is_not_whole_waits() -> None:
 
 
 def test_lines_that_the_script_asked_for_are_its_own_too() -> None:
-    lines, forwarded, _ = printed.parted(b"x" + _LINE + b"@kernelscope 12 E y\n", echo=True)
+    """And those of no other library."""
+    lines, forwarded, _ = printed.parted(b"x" + _LINE + _MKL + b"@kernelscope 12 E y\n", [printed.ONEDNN])
     assert forwarded == b"x" + _LINE
-    assert lines == _LINE + b"@kernelscope 12 E y\n"
+    assert lines == _LINE + _MKL + b"@kernelscope 12 E y\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"see onednn_verbose,v1\n", b"set MKL_VERBOSE =1\n", b"x MKL_VERBOSE f(1)\n", b"\rdnnl_verbose,exec\n"],
+)
+def test_behind_the_scripts_own_text_a_line_is_a_librarys_only_where_all_of_it_is(text: bytes) -> None:
+    assert printed.parted(_LINE + text) == (_LINE, text, b"")
+
+
+def test_a_line_of_onednn_without_a_time_is_the_scripts_own_where_ours_have_one() -> None:
+    """As what it hands on of a process that it started."""
+    other, head = _LINE.replace(b"1795305997780.07,", b""), b"onednn_verbose,v1,info,oneDNN v3.12.0\n"
+    assert printed.parted(head + other + _LINE + b"of it: " + other + _MKL, [printed.TIMED]) == (
+        head + _LINE + _MKL, other + b"of it: " + other, b"",
+    )  # fmt: skip
+    assert printed.parted(other) == (other, b"", b"")
 
 
 def test_one_line_of_a_library_is_dropped_and_no_other(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     os.write(2, b"before\n")
-    with muted.without(b"ERROR: of a library", str(tmp_path)):
+    with muted.without(re.compile(rb"ERROR: of a library|INFO"), str(tmp_path)):
         os.write(2, b"mine\nERROR: of a library (1 != 2)\nERROR: mine\nno newline")
     os.write(2, b"; after\n")
     assert capfd.readouterr().err == "before\nmine\nERROR: mine\nno newline; after\n"
@@ -44,7 +63,7 @@ def test_one_line_of_a_library_is_dropped_and_no_other(tmp_path: Path, capfd: py
 
 
 def test_nothing_is_dropped_where_there_is_no_file_for_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with muted.without(b"ERROR", str(tmp_path / "gone")):
+    with muted.without(re.compile(b"ERROR"), str(tmp_path / "gone")):
         os.write(2, b"ERROR\n")
     assert capfd.readouterr().err == "ERROR\n"
 
@@ -113,6 +132,34 @@ os.write(1, b"early\\n")
 printed.close()
 child.communicate(b"go on\\n")"""
     assert _said(tmp_path, program) == "early\nlate\n"
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        "os.dup2(there, 1)",
+        "os.dup2(fd=there, fd2=1)",
+        "os.close(1); os.dup(there)",
+        "os.closerange(0, 2); os.dup(there); os.dup(there)",
+    ],
+)
+def test_the_script_is_told_before_it_moves_its_stdout(tmp_path: Path, move: str) -> None:
+    """So that nothing else is in its file, and all that it printed before is where it was to be."""
+    program = f"""
+printed.close()
+def moving():
+    os.write(1, {_MKL!r})
+    printed.close()
+printed = Printed(printed.folder, moving)
+before = os.dup2, os.close
+os.dup2(1, 9), os.close(9)
+os.write(1, b"before\\n")
+there = os.open({str(tmp_path / "own")!r}, os.O_WRONLY | os.O_CREAT)
+{move}
+os.write(1, b"in its file\\n")
+assert os.dup2 is not before[0] and os.close is not before[1]"""
+    assert _said(tmp_path, program) == "before\n"
+    assert (tmp_path / "own").read_bytes() == b"in its file\n"
 
 
 @pytest.mark.parametrize(("mode", "text"), [(2, "no newline"), (1, "a line\\n")], ids=["unbuffered", "by lines"])

@@ -89,6 +89,47 @@ def test_the_timeline_of_lines(python: str, tmp_path: Path) -> None:
     assert "shifted" not in {function for function, _ in lines}
 
 
+_TRACES = """
+import sys
+from kernelscope.tracer.inside.profiling import focus, host_lines
+
+class Counter:  # as line_profiler does it
+    kernelscope_codes = {}
+    def enable_by_count(self):
+        sys.settrace(lambda *_: None)
+    def disable_by_count(self):
+        sys.settrace(None)
+
+def own(*_):
+    return own
+
+host_lines._line_profiler = lambda codes: Counter() if "counts" in sys.argv else None
+host_lines._counts = lambda profiler: {}
+sys.modules["line_profiler"] = type("Stub", (), {"__version__": "4"})
+kind = host_lines.Timeline if "kernels" in sys.argv else host_lines.Totals
+lines = kind(focus.Focus([], []), sys.argv[1])
+lines._learning = 0
+lines.begin()
+sys.settrace(own)
+lines.end(True, 1, 2)
+print(sys.gettrace() is own)
+lines.begin()
+lines.close()
+print(sys.gettrace() is own, lines.unavailable, hasattr(sys, "monitoring"))
+"""
+
+
+@pytest.mark.parametrize("kind", ["kernels", "lines", "counts"])
+def test_a_tracer_that_the_script_set_meanwhile_stays(python: str, tmp_path: Path, kind: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(stage(tmp_path / "staged"))}
+    line = [python, "-c", _TRACES, str(tmp_path), kind]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    first, second = done.stdout.splitlines()
+    assert first == "True"
+    beside = second.endswith(" True") and kind != "counts"
+    assert second.startswith("True None" if beside else "True the script set a tracer of its own")
+
+
 @pytest.mark.parametrize(
     ("path", "file", "same"),
     [

@@ -9,6 +9,7 @@ from kernelscope.analysis.accounting.device_account import COMPUTE, COPY
 from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.attribution import call_totals
 from kernelscope.analysis.device import datasheets
 
 _ACROSS = ("host to device", "device to host", "peer to peer")
@@ -32,6 +33,9 @@ _LINK = {
 }
 _REACHED = 0.9  # of the data sheet's host link: pinned copies reach 57.2 of 63.0 GB/s (H100, PCIe 5) and 27.7 of 31.5 (PCIe 4)
 _FASTER = 2.3  # pinned over pageable where bytes or link are not known: 57.2 over 25.2 GB/s, one program on one H100
+_GATHER = "copy many values at once: gather them on the side where they are, or keep them there"
+_MANY, _SHORT_NS = 100, 3_000  # so many copies that are as short take their time by their number
+_LARGE = 1_000_000  # bytes a copy: its memory's kind decides how fast it is
 _START = 2_000  # ns: that a copy takes however small it is
 _SEEN = 1_000  # ns: shorter times are printed as nothing
 _LITTLE = 0.25  # of the copies: where computation can hide no more, fewer bytes save more
@@ -60,10 +64,34 @@ def exposed(subject: Subject) -> list[Advice]:
     else:
         title, remedy = "copies between host and device are not hidden behind computation", words.text(subject, _BESIDE)
         saves, estimate = min(ns, room), beside
-    title = title if subject.timeline else "copies between host and device, of which totals do not tell what hides them"
+    small = _small(rows)
+    if small:
+        title, remedy = "many small copies between host and device", _GATHER
+        saves, estimate = ns * (1 - 1 / _MANY), "nearly all of it, where many values are copied at once"
+    elif not subject.timeline and _is_pageable(subject, rows):
+        title, remedy = "copies between host and device, from memory that nothing pinned", words.text(subject, _PINNED)
+        saves, said = _pinning(subject, rows)
+        estimate = f"by {said}; no call that pins memory is among those of the capture"
+    elif not subject.timeline:
+        title = "copies between host and device, of which totals do not tell what hides them"
     which = "Copies that nothing hides" if subject.timeline else "Copies"
-    evidence = [f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
+    evidence = [*small, f"{which} take {words.share(subject, ns)} {subject.per}: {_listed(rows)}.", *_rate(rows)]
     return [Advice("copies", title, saves, estimate, evidence, remedy, words.text(subject, _LINK), words.ids(rows))]
+
+
+def _small(rows: pd.DataFrame) -> list[str]:
+    """Return a sentence where it is the copies' number that takes the time; nothing where they are few or long."""
+    count, ns = float(rows["count"].sum()), float(rows["duration_ns"].sum())
+    if count < _MANY or ns / count > _SHORT_NS:
+        return []
+    return [f"{count:,.0f} copies take {words.duration(ns / count)} each on average, about what the smallest one takes."]
+
+
+def _is_pageable(subject: Subject, rows: pd.DataFrame) -> bool:
+    """Return whether large copies were made, and among the calls that totals tell none pins memory."""
+    calls, count = call_totals.sums(subject.trace), float(rows["count"].sum())
+    moved = float(rows["bytes"].sum(skipna=True)) if "bytes" in rows else 0.0
+    return bool(len(calls)) and not len(call_totals.named(calls, call_totals.PINNED)) and moved > _LARGE * max(count, 1)
 
 
 def _room(subject: Subject) -> float:

@@ -12,7 +12,7 @@ import pandas as pd
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps.request import Request
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, page_faults
 
 CUT = "window without a whole step"
 
@@ -70,7 +70,7 @@ def _launched(trace: Trace, device: dict[str, pd.DataFrame], kernels: npt.NDArra
         name: table.reset_index(drop=True) for name, table in {**device, **host, "metrics": metrics}.items()
     }
     info = {**trace.info, CUT: True} if len(trace.steps) and steps.empty else trace.info
-    return replace(trace, steps=steps, info=info, **tables)
+    return replace(trace, steps=steps, info=info, totals=page_faults.left_out(trace), **tables)
 
 
 def _last_work(trace: Trace) -> int:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, DeviceAccount
+from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, TOTALS, DeviceAccount
 from kernelscope.analysis.accounting.statistics import reach_of_difference
 from kernelscope.analysis.explain.device.side import DeviceSide
 from kernelscope.analysis.trace import CONVOLUTIONS
@@ -105,6 +105,11 @@ class DeviceCase:
         """The key of the side that computes on the CPU, where the other one does not."""
         sides = [key for key in SIDES if self.side(key).on_cpu]
         return sides[0] if len(sides) == 1 else None
+
+    @property
+    def totals(self) -> bool:
+        """Whether both are totals: durations are added up, and what ran at the same time counts as often as it ran."""
+        return all(side.account.basis == TOTALS for side in (self.a, self.b))
 
     @property
     def same_device(self) -> bool:

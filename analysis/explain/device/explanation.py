@@ -14,7 +14,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
-from kernelscope.analysis.explain.device import account_rows, alignment, causes, compiled, host_pace, words
+from kernelscope.analysis.explain.device import account_rows, alignment, calls, causes, compiled, host_pace, words
 from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
@@ -131,7 +131,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
         "differs": [*_other_ranks(case), *_other_work(case)], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
         "devices": _devices(case),
-        "hidden": _hidden(case, findings),
+        "hidden": _hidden(case, findings), "calls": calls.sentence(case),
         "notes": _notes(case),
         "abstained": abstained, "to_find_out": to_find_out,
         "findings": plain,
@@ -165,8 +165,8 @@ def _side(side: DeviceSide) -> dict[str, Any]:
 def _missing(side: DeviceSide) -> dict[str, str]:
     if side.account.basis == TOTALS:
         return {
-            "timeline": "totals only: what ran at the same time is not known, and durations are compared",
-            "steps": "totals only: nothing says where a step ends",
+            "timeline": "durations are added up, whatever ran at the same time",
+            "steps": "totals tell none",
         }
     if side.detected is not None:
         return {}

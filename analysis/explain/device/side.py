@@ -61,13 +61,24 @@ class DeviceSide:
 
 def applies(a: Trace, b: Trace) -> bool:
     """Return whether two captures hold device work, one of them an accelerator's: both on a timeline, or both as totals only."""
-    if all(len(trace.kernels) and trace.kernels["start_ns"].isna().all() and not len(trace.steps) for trace in (a, b)):
-        return all(trace.kernels["device"].isna().all() or critical_device(trace) is not None for trace in (a, b))
+    if all(_is_totals(trace) for trace in (a, b)):
+        return not any(len(trace.kernels) and (trace.kernels["device"] == "cpu").all() for trace in (a, b))
     timed = [
         bool(trace.kernels["start_ns"].notna().any() or len(trace.graphs) or trace.copies["start_ns"].notna().any())
         for trace in (a, b)
     ]
-    return all(timed) and any(critical_device(trace) is not None for trace in (a, b))
+    return all(timed) and any(critical_device(trace) is not None or _only_copies(trace) for trace in (a, b))
+
+
+def _is_totals(trace: Trace) -> bool:
+    """Return whether device work is there, and none of it has a time."""
+    work = [trace.kernels, trace.copies]
+    return any(map(len, work)) and not len(trace.steps) and all(table["start_ns"].isna().all() for table in work)
+
+
+def _only_copies(trace: Trace) -> bool:
+    """Return whether copies to or from a device are all that it did."""
+    return not len(trace.kernels) and not len(trace.graphs) and bool((trace.copies["device"] != "cpu").any())
 
 
 def side_of(capture: CaptureSide, label: str, steps: DetectedSteps | None, request: Request, whole: bool) -> DeviceSide:

@@ -87,7 +87,10 @@ def matches(head: Head) -> bool:
         return False
     if any(heading.search(head.text) for heading in _HEADINGS):
         return True
-    return any(_report_of(None, titles) for titles in map(_titles, head.text.splitlines()) if titles)
+    lines = head.text.splitlines()
+    return any(_report_of(None, titles) for titles in map(_titles, lines) if titles) or any(
+        map(_is_printed, nsys_stats.printed_headings(lines))
+    )
 
 
 def read(path: Path) -> Trace:
@@ -113,6 +116,13 @@ def read(path: Path) -> Trace:
 
 def _titles(line: str) -> list[str]:
     return [re.sub(r"\s*\([^()]*\)$", "", title) for title in nsys_stats.header_of(line[:2000])]
+
+
+def _is_printed(titles: list[str]) -> bool:
+    """Whether these are titles of a report in columns; other programs head tables of total times, calls and names, too."""
+    summed = "Total Time" in titles
+    ours = titles[0] in ("Time", "NVTX Range") and {"Avg", "Min", "Max"} <= set(titles)
+    return _report_of(None, titles) is not None and (ours or not summed)
 
 
 def _report_of(name: str | None, columns: list[str]) -> str | None:

@@ -8,14 +8,15 @@ Formats column, table, csv and tsv, of every version from 2019 to 2026. What int
     CUDA Kernel Statistics:                                                                          2020, 2021
     CUDA Kernel Statistics (nanoseconds)                                                             2019, 2020
 
-and a CSV file that nsys wrote itself (`-o`) holds the table only. Reports got new names in 2023.1: tables carry the new ones.
+and a CSV file that nsys wrote itself (`-o`) holds the table only. Tables that people quote often stand without what introduced
+them, or as Markdown. Reports got new names in 2023.1: tables carry the new ones.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -53,10 +54,12 @@ _OLD_TITLES = {
 _CELL = r'"?[A-Za-z][A-Za-z0-9 /()%._-]*"?'
 _FIRST_CELL = r'"?(?:Time ?\(%\)|Start|Total|Name|NVTX Range|Range|PID|API Start)[A-Za-z0-9 /()%._-]*"?'
 _CSV_HEADER = rf"{_FIRST_CELL}(?:[,\t]{_CELL}){{2,}}\s*"
+_RULE = r"\s*-{2,}(?:\s+-{2,})+\s*"  # below the header of a table in columns
+_PIPES = r"\s*\|(?:\s*:?-+:?\s*\|){2,}\s*"  # below that of a table in Markdown
 _LANDMARK = (
     r"^(?:Processing \[.*|SKIPPED: .*|\s*\*\* .*\(.*\):?\s*|\s*\[\d+/\d+\] Executing '.*"
     rf"|[A-Z][A-Za-z -]* Statistics(?: \([^)]*\))?:?\s*|[\s|]*-{{2,}}[\s-]*|\+-[-+]+\+\s*"
-    rf"|[\[{{]\s*|<!DOCTYPE html>|<table>|{_CSV_HEADER})$"
+    rf"|[\[{{]\s*|<!DOCTYPE html>|<table>|\s*```.*|{_PIPES}|{_CSV_HEADER})$"
 )
 _PROCESSING = re.compile(r"Processing \[(?P<input>[^\]]*)\] with \[(?P<script>[^\]]*)\](?:\((?P<options>[^)]*)\))?\s*\.\.\.")
 _HEADING = re.compile(r"\s*\*\* .* \((?P<report>\w+)(?:[^\w()][^()]*)?\):?\s*$")
@@ -103,7 +106,7 @@ class StatsOutput:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where a table starts: its header, its first row, and how to cut rows: at these spans or at a delimiter."""
+    """Where a table starts: its header, its first row, and how to cut rows: at these spans, or at "," or a tab or "|"."""
 
     header: int
     first: int
@@ -166,6 +169,14 @@ def header_of(line: str) -> list[str]:
     return titles if _KNOWN_TITLES & set(known) and len(set(known)) == len(known) else []
 
 
+def printed_headings(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the titles, without their units, of each table in columns or Markdown that starts among these lines."""
+    for index, line in enumerate(lines):
+        start = _start(lines, index) if "-" in line else None
+        if start is not None and start.cut not in (",", "\t"):
+            yield [_split_title(title)[0] for title in _titles(lines[start.header], start)]
+
+
 def _introduces(line: str, place: _StatsPlace, output: StatsOutput) -> bool:
     """Take from a line what it says of the table to come; return whether it says anything."""
     if match := _PROCESSING.match(line):
@@ -201,8 +212,10 @@ def _start(lines: Sequence[str], index: int) -> _Start | None:
     line = lines[index]
     spans = [match.span() for match in itertools.islice(re.finditer("-+", line), _MOST_COLUMNS)]
     if len(spans) < _MOST_COLUMNS:
-        if re.fullmatch(r"\s*-{2,}(?:\s+-{2,})+\s*", line) and index and lines[index - 1].strip():
+        if re.fullmatch(_RULE, line) and index and lines[index - 1].strip():
             return _Start(index - 1, index + 1, spans)
+        if re.fullmatch(_PIPES, line) and index and len(_pipe_cells(lines[index - 1])) == len(_pipe_cells(line)):
+            return _Start(index - 1, index + 1, "|")
         if line.startswith("+-") and [text[:1] for text in lines[index + 1 : index + 3]] == ["|", "+"]:
             return _Start(index + 1, index + 3, spans)
     if header_of(line):
@@ -211,8 +224,7 @@ def _start(lines: Sequence[str], index: int) -> _Start | None:
 
 
 def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace) -> StatsTable:
-    titles = header_of(header) if isinstance(start.cut, str) else [header[first:last].strip() for first, last in start.cut]
-    named = [_split_title(title) for title in titles]
+    named = [_split_title(title) for title in _titles(header, start)]
     names = [title for title, _ in named]
     stop = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
     table, unread = _rows(lines[:stop], names, start.cut)
@@ -225,9 +237,18 @@ def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace)
     return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, unread)
 
 
+def _titles(header: str, start: _Start) -> list[str]:
+    """Return the titles of a header, with their units."""
+    if start.cut == "|":
+        return _pipe_cells(header)
+    return header_of(header) if isinstance(start.cut, str) else [header[first:last].strip() for first, last in start.cut]
+
+
 def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int]:
     """Return the lines that are rows of a table, and how many are not."""
-    if isinstance(cut, str):
+    if cut == "|":
+        table, unread = _pipe_rows(lines, len(titles))
+    elif isinstance(cut, str):
         free = next((titles.index(title) for title in _FREE if title in titles), len(titles) - 1)
         table, unread = text_tables.delimited(lines, len(titles), free, cut)
     else:
@@ -239,6 +260,23 @@ def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | 
         return table, len(unread)
     good = table[measure].str.match(r"[\d.,]+\u2026?$").fillna(False).astype(bool)
     return table[good].reset_index(drop=True), len(unread) + int((~good).sum())
+
+
+def _pipe_rows(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of a table in Markdown, and the lines that are none; empty cells are null."""
+    split = [_pipe_cells(line) for line in lines]
+    rows = [[cell or None for cell in cells] for cells in split if len(cells) == width]
+    return pd.DataFrame(rows, columns=range(width), dtype="str"), [
+        line for line, cells in zip(lines, split, strict=True) if len(cells) != width
+    ]
+
+
+def _pipe_cells(line: str) -> list[str]:
+    """Return the cells of a row of a table in Markdown, without the marks of code around them; none where it is no row."""
+    text = line.strip()
+    if not (text.startswith("|") and text.endswith("|") and len(text) > 1):
+        return []
+    return [cell.strip().strip("`").replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", text[1:-1])]
 
 
 def _split_title(title: str) -> tuple[str, str | None]:

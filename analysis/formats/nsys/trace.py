@@ -18,9 +18,20 @@ import pandas as pd
 from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.nsys import RECORD_GRAPHS
-from kernelscope.analysis.formats.nsys.columns import CALL_TABLES, GATHERED, KERNEL, NVTX, RUNTIME, interval, process_of
+from kernelscope.analysis.formats.nsys.columns import (
+    CALL_TABLES,
+    CPU_FAULTS,
+    GATHERED,
+    GPU_FAULTS,
+    KERNEL,
+    NVTX,
+    RUNTIME,
+    interval,
+    process_of,
+)
 from kernelscope.analysis.formats.nsys.frames import Strings, integers, labelled, named
 from kernelscope.analysis.formats.nsys.tables import Gathered, GrowingColumn, Ids, Integers, Rows, Tables, small_table
+from kernelscope.analysis.trace import page_faults
 
 # ENUM_CUDA_MEMCPY_OPER, ENUM_CUDA_MEM_KIND, ENUM_CUPTI_SYNC_TYPE. Arrays are memory of the device.
 _OPERATIONS = (
@@ -82,6 +93,7 @@ def read_tables(tables: Tables, form: str) -> trace.Trace:
     result = trace.Trace(
         kernels=kernels, graphs=graphs, copies=copies, syncs=syncs, calls=calls, memory=memory, samples=samples, ranges=ranges
     )
+    result.totals = _page_faults(capture)
     _profiler(capture)
     result.info = _info(capture, form, result)
     result.diagnostics = {name: count for name, count in sorted(capture.diagnostics.items()) if count > 0}
@@ -287,6 +299,23 @@ def _samples(capture: _Capture) -> pd.DataFrame:
             "metric": labelled(events["metric"], lambda *key: names.get(key) or f"metric {key[1]}"),
         },
     )
+
+
+def _page_faults(capture: _Capture) -> pd.DataFrame:
+    """Return page faults of unified memory as totals (--cuda-um-gpu-page-faults, --cuda-um-cpu-page-faults)."""
+    took, of_cpu = [pd.Series([], dtype="Int64")], 0
+    if {"start", "end"} <= capture.tables.columns(GPU_FAULTS):
+        took += capture.tables.scan(GPU_FAULTS, ("start", "end"), _lengths)
+    if "start" in capture.tables.columns(CPU_FAULTS):
+        of_cpu = sum(capture.tables.scan(CPU_FAULTS, ("start",), lambda rows: rows.size))
+    return trace.conform("totals", page_faults.summed(pd.concat(took, ignore_index=True), of_cpu))
+
+
+def _lengths(rows: Rows) -> pd.Series:
+    """Return how long rows last, null where that is not known."""
+    times = interval(rows)
+    wrong = times["start"].null
+    return pd.Series(times["duration"], dtype="Int64").mask(np.zeros(rows.size, dtype=bool) if wrong is None else wrong)
 
 
 def _profiler(capture: _Capture) -> None:

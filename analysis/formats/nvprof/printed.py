@@ -19,7 +19,7 @@ from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed as printed_tables
 from kernelscope.analysis.formats.nvprof import printed_tables as nvprof_table
 from kernelscope.analysis.formats.nvprof.printed_tables import NvprofOutput, PrintedTable
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, page_faults
 
 _BANNERS = re.compile(
     r"(?<!=)={2,}\d+={2,} (?:NVPROF is profiling process|Profiling application:|Profiling result:|API calls:"
@@ -30,6 +30,8 @@ _BANNERS = re.compile(
 _TRACE = {"Start", "Duration", "Name"}
 _SUMMARY = {"Time", "Calls", "Name"}
 _UNIFIED = {"Count", "Total Size", "Total Time", "Name"}
+_GROUPS = "gpu page fault groups"  # a row of the former
+_GPU_FAULTS, _CPU_FAULTS = "[Unified Memory GPU page faults]", "[Unified Memory CPU page faults]"
 _CORRELATION = r"^(?P<name>(?s:.*\S)) \[(?P<correlation>\d{1,10})\]$"
 _LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # a call in text, with the kernel that it launched
 _MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
@@ -75,6 +77,9 @@ def read(path: Path) -> Trace:
                 frames.setdefault(name, []).append(frame)
     if not readings or all(not reading.known for reading in readings):
         raise EvidenceError(f"{path}: {_nothing(output)}")
+    if output.cpu_faults:
+        of_cpu = page_faults.summed(pd.Series([], dtype="Int64"), sum(output.cpu_faults.values()))
+        frames.setdefault("totals", []).append(of_cpu)
     for name, parts in frames.items():
         setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
     _explain(output, steps, result)
@@ -214,7 +219,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         return {"totals": self.usable(frame[rows], "duration_ns")}
 
     def unified_memory(self) -> dict[str, pd.DataFrame]:
-        """Return the transfers of unified memory; without a time they are noted only, and page faults always."""
+        """Return the transfers of unified memory, which are noted only without a time, and groups of page faults as totals."""
         frame = pd.DataFrame({"name": self.rows["Name"], "count": self.numbers("Count")})
         frame["duration_ns"] = text_tables.nanoseconds(self.rows["Total Time"], self.table.units.get("Total Time"))
         frame["bytes"] = self.bytes("Total Size")
@@ -230,8 +235,16 @@ class _PrintedReader(printed_tables.TableRemarks):
         for name, count, size in frame.loc[moves & ~timed, ["name", "count", "bytes"]].head(20).itertuples(index=False):
             self.note(f"unified memory, {name}: {count} transfers of {size} bytes without a time; they are in no table")
         self.count("transfers of unified memory without a time", int(frame.loc[moves & ~timed, "count"].sum()))
-        self.count("rows of unified memory that are no transfers", int((~moves).sum()))
-        return {"copies": frame[timed].drop(columns="name")}
+        faults = frame["name"].str.lower().eq(_GROUPS).fillna(False).astype(bool)
+        self.count("rows of unified memory that are no transfers", int((~moves & ~faults).sum()))
+        return {"copies": frame[timed].drop(columns="name"), "totals": self.fault_groups(frame[faults])}
+
+    def fault_groups(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return groups of page faults as totals. In CSV their number stands in the place of a size, as in 19B."""
+        in_place = text_tables.counts(self.rows["Total Size"].str.extract(r"^(\d{1,12})B$")[0])
+        ns = rows["duration_ns"].where((rows["duration_ns"] > 0).fillna(False).astype(bool))
+        told = pd.DataFrame({"count": rows["count"].fillna(in_place), "duration_ns": ns})
+        return told.assign(table=page_faults.TABLE, name=page_faults.GROUPS)
 
     def traced(self) -> dict[str, pd.DataFrame]:
         """Return the rows of a GPU trace, an API trace or both in one."""
@@ -249,9 +262,11 @@ class _PrintedReader(printed_tables.TableRemarks):
         if kernels.any():
             result["kernels"] = self.as_kernels(frame, shapes)[kernels].pipe(self.usable, "duration_ns")
         if copies.any():
-            faults = copies & ~frame["name"].str.startswith(("[CUDA ", "[Unified Memory Memcpy")).fillna(False).astype(bool)
-            self.count("rows of unified memory that are no transfers", int(faults.sum()))
-            result["copies"] = self.as_copies(self.placed(frame))[copies & ~faults].pipe(self.usable, "duration_ns")
+            moves = copies & frame["name"].str.startswith(("[CUDA ", "[Unified Memory Memcpy")).fillna(False).astype(bool)
+            gpu, cpu = (frame["name"].eq(name).fillna(False).astype(bool) for name in (_GPU_FAULTS, _CPU_FAULTS))
+            self.count("rows of unified memory that are no transfers", int((copies & ~moves & ~gpu & ~cpu).sum()))
+            result["copies"] = self.as_copies(self.placed(frame))[moves].pipe(self.usable, "duration_ns")
+            result["totals"] = page_faults.summed(duration[gpu], int(cpu.sum()))
         if calls.any():
             result["calls"] = self.as_calls(frame[calls])
         if marks.any():

@@ -37,8 +37,9 @@ _PROFILED = r"(?<!=)={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
 _HEADER = r'^\s*"?(?:(?:Type"?(?:,|\s+)"?)?Time\(%\)|Start"?(?:,|\s+)"?Duration|Count\s+Avg Size|Device"?,"?Count)'
 _DEVICE = r'^\s*(?:={2,}(?:\d+={2,})? )?\s*Device "(?P<device>[^"]*)"\s*$'
 _IDLE = "No kernels were profiled."
+_CPU_FAULTS = r"^\s*Total CPU Page faults: (\d{1,12})\s*$"
 _WARNING = r"(?<!=)={2,12}(?:\d{1,10}={2,12})? Warning: (?:(?P<count>\d{1,12}) )?(?P<text>[A-Z a-z][^./\n]{0,300})"
-_LANDMARK = rf"^{_IDLE}|{_HEADER}|^\s*={{2,}}\d*={{2,}}|={{2,}}\d+={{2,}} |{_DEVICE}"
+_LANDMARK = rf"^{_IDLE}|{_HEADER}|^\s*={{2,}}\d*={{2,}}|={{2,}}\d+={{2,}} |{_DEVICE}|{_CPU_FAULTS}"
 _UNITS = {"", "%", "ns", "us", "ms", "s", "B", "KB", "MB", "GB", "TB", "B/s", "KB/s", "MB/s", "GB/s", "TB/s"}
 _TITLE = r"\S+(?: \S+)*"
 _TYPE = r"[A-Z][A-Za-z]+(?: [A-Za-z()]+)*"
@@ -74,7 +75,8 @@ class NvprofOutput:
     """What was printed. processes: all that nvprof says it profiled; idle: whether it says that no kernels were.
 
     announced: whether the line that announces a result is there. warnings: what nvprof warns of, up to the first sentence's end,
-    with the number of records that it tells, 0 where it tells none.
+    with the number of records that it tells, 0 where it tells none. cpu_faults: page faults of the CPU, by process, None where it
+    is unknown.
     """
 
     tables: list[PrintedTable] = field(default_factory=list)
@@ -82,6 +84,7 @@ class NvprofOutput:
     idle: bool = False
     announced: bool = False
     warnings: dict[str, int] = field(default_factory=dict)
+    cpu_faults: dict[int | None, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,8 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
             place = _PrintedPlace(place.section, place.process, match["device"])
         elif match := re.search(_WARNING, line):
             _warn(output, match)
+        elif match := re.match(_CPU_FAULTS, line):
+            output.cpu_faults[place.process] = int(match[1])
         elif line.startswith(_IDLE):
             output.idle = True
         elif titles := header_of(line):

@@ -21,7 +21,7 @@ from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
 from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.formats.nvprof.sqlite_tables import PREFIX, STRINGS, NvprofDatabase
-from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace import Trace, conform, page_faults
 from kernelscope.analysis.trace.categories import named, triples
 
 _UINT32 = 0xFFFFFFFF
@@ -45,6 +45,7 @@ _OVERHEADS = {
     5 << 16: "lazy function loading", 6 << 16: "full command buffers", 7 << 16: "buffer requests",
 }  # fmt: skip
 _UNIFIED_COPIES = (1, 2, 8)
+_CPU_FAULT, _GPU_FAULTS = 3, 4
 _UNIFIED_SAMPLES = {
     1: "unified_memory_host_to_device_bytes", 2: "unified_memory_device_to_host_bytes", 3: "unified_memory_cpu_page_faults",
     4: "unified_memory_gpu_page_faults", 5: "unified_memory_thrashing", 6: "unified_memory_throttling",
@@ -94,6 +95,7 @@ def read(path: Path) -> Trace:
             ranges=ranges,
             memory=memory,
             samples=samples,
+            totals=source.page_faults(),
         )
         trace.info = source.info(trace)
     trace.diagnostics = {name: count for name, count in source.diagnostics.items() if count}
@@ -381,11 +383,25 @@ class _ActivityDatabase:
         table = pd.concat([frame for frame in result if len(frame)] or result[:1], ignore_index=True)
         return conform("samples", table.sort_values("time_ns", kind="stable", ignore_index=True))
 
+    def page_faults(self) -> pd.DataFrame:
+        """Return page faults of unified memory as totals; those of the CPU are a record each, but counters before version 7."""
+        old, new = self._old_unified(), self._unified()
+        groups = new[new["counterKind"] == _GPU_FAULTS]
+        known = (groups["start"] > 0) & (groups["end"] >= groups["start"])
+        took = (groups["end"] - groups["start"]).astype("Int64").where(known)
+        of_cpu = int((new["counterKind"] == _CPU_FAULT).sum()) + int(old.loc[old["counterKind"] == _CPU_FAULT, "value"].sum())
+        return conform("totals", page_faults.summed(took, of_cpu))
+
+    def _old_unified(self) -> pd.DataFrame:
+        """Return the counters of versions before 7, which have one time and count transfers, too."""
+        return self.records("UNIFIED_MEMORY_COUNTER", {"timestamp": "int", "counterKind": "int", "value": "int"})
+
     def _unified_samples(self) -> list[pd.DataFrame]:
-        """Return page faults and the like; versions before 7 have one time a counter and no transfers."""
-        old = self.records("UNIFIED_MEMORY_COUNTER", {"timestamp": "int", "counterKind": "int", "value": "int"})
+        """Return page faults and the like."""
+        old = self._old_unified()
         new = self._unified().rename(columns={"start": "timestamp"})
         new = new[~new["counterKind"].isin(_UNIFIED_COPIES)]
+        new["value"] = new["value"].mask(new["counterKind"] == _CPU_FAULT, 1)  # which is where in the program it was
         result = []
         for kind, metric in _UNIFIED_SAMPLES.items():
             for rows in (old, new):

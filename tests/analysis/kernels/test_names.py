@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelscope.analysis.kernels import mangled_names
+from kernelscope.analysis.kernels import known_names, mangled_names
 from kernelscope.analysis.kernels import names as kernel_names
 from kernelscope.analysis.kernels import types as kernel_types
 from kernelscope.analysis.kernels.lookup import LONGEST, spell
@@ -238,6 +238,59 @@ def test_tiles(name, tile):
 def test_operator_and_name(operator, phase, name, kind, decided_by):
     found = describe(name, operator, phase)
     assert (found.kind, found.decided_by) == (kind, decided_by)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "library"),
+    [
+        # as torch.profiler's tables cut them
+        ("void at::native::(anonymous namespace)::fused_dropou...", "random", "aten"),
+        ("void at::native::(anonymous namespace)::GammaBetaBac...", "normalisation", "aten"),
+        ("void at::native::(anonymous namespace)::vectorized_l...", "normalisation", "aten"),
+        ("void at::native::(anonymous namespace)::layer_norm_g...", "normalisation", "aten"),
+        ("void at::native::(anonymous namespace)::distribution...", "random", "aten"),
+        ("void at::native::(anonymous namespace)::CatArrayBatc...", "copy", "aten"),
+        # known names with this beginning are of several kinds: vectorized_elementwise_kernel, vectorized_gather_kernel
+        ("void at::native::(anonymous namespace)::vectorized_...", "unknown", "aten"),
+        ("void at::native::(anonymous namespace)::...", "unknown", "aten"),
+        # an example of a rule, as nsys cuts it
+        ("void tensorflow::functor::SwapDimension1And2InTen\u2026", "layout", "tensorflow"),
+        # no known name begins so; too short; not cut
+        ("void at::native::(anonymous namespace)::kernel_of_to...", "unknown", "aten"),
+        ("CatArr...", "unknown", None),
+        ("void at::native::(anonymous namespace)::GammaBetaBac", "unknown", "aten"),
+    ],
+)
+def test_names_that_were_cut(name, kind, library):
+    found = describe(name)
+    assert (found.kind, found.library) == (kind, library)
+
+
+def test_names_that_complete_cut_ones_have_kinds():
+    assert len(set(known_names.ATEN)) == len(known_names.ATEN)
+    assert [name for name in known_names.ATEN if describe(f"at::native::{name}").kind == "unknown"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        # what initialises may compute, and what copies before it computes is no copy
+        ("init(int*, int)", "unknown"),
+        ("init_particle(ParticleSystem*)", "unknown"),
+        ("initialize_velocities(float*)", "unknown"),
+        ("gpu_register_copy_arith(int*, int*)", "unknown"),
+        ("gpu_global_arith(int*, int*)", "unknown"),
+        ("find_split_kernel(float const*, int)", "unknown"),
+        ("flood_fill(unsigned char*, int)", "unknown"),
+        ("copy(int, int, __half *, __half *)", "copy"),
+        ("copy_vector_half(int, int, __half2 *, __half2 *)", "copy"),
+        ("zero_kernel(float*)", "copy"),
+        ("init_zero(float*, int)", "copy"),
+        ("find_min_fitness_parallel(ParticleSystem*)", "reduction"),
+    ],
+)
+def test_users_own_kernels_have_a_kind_where_their_name_leaves_no_doubt(name, kind):
+    assert describe(name).kind == kind
 
 
 def test_the_name_tells_the_rest_where_the_operator_decides():

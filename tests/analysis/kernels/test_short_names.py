@@ -57,3 +57,66 @@ GEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize{}
 )  # fmt: skip
 def test_kernels_of_one_short_name_are_told_apart(names, told):
     assert apart([*names, "other_kernel(int)"]) == dict(zip(names, told, strict=True))
+
+
+def bulk(work: str, iterators: str) -> str:
+    """What thrust of CUDA 8 names its kernels, as nvprof writes it."""
+    return (
+        "void thrust::system::cuda::detail::bulk_::detail::launch_by_value<unsigned int=0, "
+        "thrust::system::cuda::detail::bulk_::detail::cuda_task<thrust::system::cuda::detail::bulk_::parallel_group<"
+        "thrust::system::cuda::detail::bulk_::agent<unsigned long=1>, unsigned long=0>, "
+        "thrust::system::cuda::detail::bulk_::detail::closure<thrust::system::cuda::detail::for_each_n_detail::for_each_kernel, "
+        f"thrust::tuple<thrust::system::cuda::detail::bulk_::detail::cursor<unsigned int=0>, {iterators}, "
+        f"thrust::detail::wrapped_function<{work}, void>, unsigned int, thrust::null_type, thrust::null_type>>>>(unsigned long=1)"
+    )
+
+
+WINDOWS = (
+    "thrust::zip_iterator<thrust::tuple<thrust::window_iterator<{0}, thrust::device_malloc_allocator<{0}>>, thrust::null_type>>"
+)
+CUT = ", void>, unsigned int, thrust::null_type, thrust::null_type>>>>(unsigned long=1)"
+
+
+@pytest.mark.parametrize(
+    ("name", "shortened"),
+    [
+        (bulk("thrust::detail::binary_transform_functor<convolutionFunctor>", WINDOWS.format("float")),
+         "thrust::launch_by_value (convolutionFunctor, float)"),
+        (bulk("thrust::detail::binary_transform_functor<convolutionFunctor>", WINDOWS.format("unsigned char")),
+         "thrust::launch_by_value (convolutionFunctor, unsigned char)"),
+        # the user's type of elements comes first, what is run counts
+        (bulk("update", "thrust::device_ptr<Particle>"), "thrust::launch_by_value (update)"),
+        # nothing of the user's
+        (bulk("thrust::detail::device_generate_functor<thrust::detail::fill_functor<float>>", "thrust::device_ptr<float>"),
+         "thrust::launch_by_value (fill_functor, float)"),
+        ("void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__parallel_for::ParallelForAgent<"
+         "thrust::cuda_cub::__uninitialized_fill::functor<thrust::device_ptr<float>, float>, unsigned long>>(T1, T2)",
+         "thrust::_kernel_agent (__uninitialized_fill, float)"),
+        ("void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__parallel_for::ParallelForAgent<"
+         "thrust::cuda_cub::for_each_f<thrust::device_ptr<double>, thrust::detail::wrapped_function<<unnamed>::saxpy>>>>(T2)",
+         "thrust::_kernel_agent (saxpy, double)"),
+        ("void cub::CUB_200200_800_NS::detail::for_each::static_kernel<cub::CUB_200200_800_NS::policy_hub_t, (long)2, "
+         "thrust::cuda_cub::__transform::unary_transform_f<thrust::device_ptr<float>, app::square, thrust::always_true>>(T2, T3)",
+         "cub::CUB_200200_800_NS::detail::for_each::static_kernel (app::square, float)"),
+        ("void cub::DeviceReduceKernel<cub::DeviceReducePolicy<float, unsigned int, cub::Sum>::Policy600, float*>(T2, T3)",
+         "cub::DeviceReduceKernel"),
+        # names whose beginning was cut off, with and without notes
+        ("compute_force_functor>" + CUT, "compute_force_functor"),
+        ("<updateOp>" + CUT, "updateOp"),
+        ("//Non Shared <compute_force_functor>" + CUT, "compute_force_functor"),
+        ("//Shared  updateAccOp>(long, float, thrust::device_ptr<float>)", "updateAccOp"),
+        ("//All reduces void thrust::generic_reduce_kernel<thrust::device_ptr<float>, unsigned int=256, thrust::plus<float>>()",
+         "thrust::generic_reduce_kernel"),
+        # a user's own kernel is no library's
+        ("void my_kernel<thrust::plus<float>>(thrust::device_ptr<float>)", "my_kernel"),
+        ("thrust::convolutionRowsKernel(float*, int, int)", "thrust::convolutionRowsKernel"),
+    ],
+)  # fmt: skip
+def test_kernels_of_thrust_and_cub_keep_what_they_run(name, shortened):
+    assert short(name) == shortened
+
+
+def test_hostile_names_of_thrust_have_a_short_name():
+    for text in ("thrust::", "thrust::<a_functor<", "//a ", "// void thrust::a<b::", "closure<thrust::"):
+        assert short("thrust::" + text * 20_000)
+        assert short(text * 20_000 + "cub::")

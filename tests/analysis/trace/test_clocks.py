@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.trace import Trace, conform
-from kernelscope.analysis.trace.clocks import set_aside_impossible
+from kernelscope.analysis.trace.clocks import compare_with_host, set_aside_impossible
 
 HOUR = 3600 * 10**9
 JUMPED = "kernels far outside of the capture's time (a clock jumped)"
@@ -187,3 +187,22 @@ def test_an_operator_of_an_hour_in_a_capture_of_seconds_is_told(by):
     assert trace.info["warnings"] == [
         "of its ranges, operators and calls 1 lasts longer than 45 minutes, and all else 3.9 s; a clock may have jumped"
     ]
+
+
+@pytest.mark.parametrize(
+    ("off", "said"),
+    [
+        (0, None),
+        (400_000, None),  # a queue
+        (-400_000, None),  # clocks agree to a few microseconds, mostly
+        (-2_000_000, "kernels begin 0.002 s before their launches"),
+        (-24 * HOUR, "kernels begin 86,400 s before their launches"),
+        (5 * 10**9, "kernels begin 5 s or more after their launches"),
+    ],
+)
+def test_a_device_s_clock_that_is_not_the_host_s_is_told(off, said):
+    trace = trace_of(later(USUAL, lambda place: True, off))
+    trace.kernels["launch_ns"] = pd.array([start for start, _ in USUAL], dtype="Int64")
+    compare_with_host(trace)
+    warnings = trace.info.get("warnings", [])
+    assert [line[: len(said)] for line in warnings] == [said] if said else warnings == []

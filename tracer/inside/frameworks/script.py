@@ -39,6 +39,7 @@ class Base(object):
     queues = False  # whether steps end while their work still waits, so that it has to be waited for at each window's end
 
     compiled: Any = None  # what was compiled so far, with mark() and since(mark) (see compilations); None where that is not told
+    stamps = False  # whether oneDNN is told to print the time of each call, and has printed one when `printing` returns
     prints = True  # whether there are libraries that print their calls: catching what they print costs time between steps
 
     def __init__(self, recording: Any) -> None:

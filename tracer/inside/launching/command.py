@@ -100,14 +100,15 @@ def forward_rest(folder: str) -> None:
     """Print what the script printed and its dead process could not hand on any more."""
     for spool in glob.glob(os.path.join(glob.escape(folder), "*", "*", printed.SPOOL_FILE)):
         done = os.path.join(os.path.dirname(spool), printed.LEFT)
-        start = 0
+        start, own = 0, []
         if os.path.exists(done):
             with open(done, encoding="ascii") as file:
-                start = int(file.read() or 0)
+                first, *own = file.read().split() or ["0"]
+                start = int(first)
         with open(spool, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            for _, own, after in printed.chunks(file.fileno(), start, size):
-                printed.write_all(1, own)
+            for _, content, after in printed.chunks(file.fileno(), start, size, own):
+                printed.write_all(1, content)
                 start = after
             printed.write_all(1, os.pread(file.fileno(), size - start, start))
         os.unlink(spool)

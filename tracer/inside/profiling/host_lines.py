@@ -23,6 +23,7 @@ from kernelscope.tracer.inside.ranges import native_thread_id
 
 TIMELINE_FILE, TOTALS_FILE = "host_lines.json", "lines.json"
 LEARNING_STEPS = 3  # after which the loop is taken to be where nobody looks for it
+OWN_TRACER = "the script set a tracer of its own (sys.settrace) meanwhile, and only one can be"
 _NANOSECOND = 1e-9
 
 
@@ -60,6 +61,10 @@ class Lines(object):
         """A step from `start` to `end` is over; counted: whether it is measured."""
         if not self._started:
             return
+        if self._lost():
+            self._stop()
+            self._started, self.unavailable = False, OWN_TRACER
+            return
         self._ended(counted, start, end)
         more = self.focus.holds(_stack(_outside()), self._events.called)
         if more or self._learning:
@@ -84,6 +89,10 @@ class Lines(object):
         """In a forked process nothing is watched."""
         if self._started:
             self._stop()
+
+    def _lost(self) -> bool:
+        """Return whether the script has put a tracer of its own in the place of what tells the lines."""
+        return self._events.lost()
 
     @property
     def full(self) -> bool:
@@ -138,6 +147,7 @@ class Totals(Lines):
         self._total: Dict[Any, Any] = {}  # (number of the function, line) -> [hits, ns]
         self._open: List[Any] = []  # calls of watched functions: [number of the function, line or None, since when]
         self._counter: Any = None  # line_profiler, once it counts
+        self._tracer: Any = None  # what the interpreter calls for it
         self._before: Dict[Any, Any] = {}
         self._since = 0  # up to when events are added up
         if focus.whole:
@@ -154,16 +164,23 @@ class Totals(Lines):
             self._before = _counts(profiler)
             self._counter = profiler
             profiler.enable_by_count()
+            self._tracer = sys.gettrace()
             self.means = "line_profiler " + sys.modules["line_profiler"].__version__
 
     def _stop(self) -> None:
         if self._counter is not None:
+            tracer = sys.gettrace()
             self._counter.disable_by_count()
+            if tracer is not self._tracer:  # the script's own, which line_profiler has taken away
+                sys.settrace(tracer)
             self._counter = None
         else:
             self._events.stop()
             self._events.take()
             self._open = []
+
+    def _lost(self) -> bool:
+        return super(Totals, self)._lost() if self._counter is None else sys.gettrace() is not self._tracer
 
     def _ended(self, counted: Any, start: int, end: int) -> None:
         start = max(start, self._since) if self.focus.whole else start

@@ -62,6 +62,10 @@ class Events(object):
             self._running = False
             self._source.end(get_ident() == self._thread)
 
+    def lost(self) -> bool:
+        """Return whether the program has put a tracer of its own in the place of ours, on the watched thread."""
+        return self.running() and self._source.lost()
+
     def take(self) -> List[Any]:
         """Return the events so far, and forget them."""
         taken, self.taken = self.taken, []
@@ -100,18 +104,26 @@ class Tracing(object):
             frame.f_trace = self._local
         sys.settrace(self._called)
 
+    def lost(self) -> bool:
+        """Return whether the program has put another tracer, or none, in the place of ours."""
+        return sys.gettrace() != self._called
+
     def end(self, here: FrameType) -> None:
-        """End; on another thread than the traced one that one ends by itself with its next call."""
+        """End; on another thread than the traced one that one ends by itself with its next call. Not the program's own tracer."""
         if here:
-            sys.settrace(None)
+            self._end_on_this_thread()
             for frame in _stack(sys._getframe()):
                 if frame.f_trace == self._local:
                     frame.f_trace = None
 
+    def _end_on_this_thread(self) -> None:
+        if not self.lost():
+            sys.settrace(None)
+
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         events = self._events
         if not events.running():
-            sys.settrace(None)
+            self._end_on_this_thread()
             return None
         if events.called is not None:
             events.called.add(id(frame.f_code))
@@ -170,6 +182,10 @@ class Monitoring(object):
             self._watch(code)
         monitoring.restart_events()
         monitoring.set_events(self._tool, kinds.PY_START | kinds.PY_RESUME | kinds.PY_THROW | kinds.PY_UNWIND)
+
+    def lost(self) -> bool:
+        """Return that the program's own tracer is beside this one, and not in its place."""
+        return False
 
     def _watch(self, code: CodeType) -> None:
         _MONITORING.set_local_events(self._tool, code, self._local)

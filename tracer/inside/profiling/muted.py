@@ -1,4 +1,4 @@
-"""A line of a library's on descriptor 2 that the program would not print without us is dropped, and no other."""
+"""Lines of a library on descriptor 2 that the program would not print without us are dropped, and no others."""
 
 import contextlib
 from typing import Any, Iterator, Tuple
@@ -10,8 +10,8 @@ SPOOL_FILE = "stderr.spool"
 
 
 @contextlib.contextmanager
-def without(beginning: bytes, folder: str) -> Iterator[None]:
-    """Drop lines that begin so from what is written to descriptor 2 in the block; all else goes on where it ends.
+def without(beginning: Any, folder: str) -> Iterator[None]:
+    """Drop lines whose beginning a compiled pattern matches from what is written to descriptor 2 in the block; all else goes on where it ends.
 
     folder: where what is written lies meanwhile. Where descriptor 2 is closed, or no other can be had, nothing is dropped.
     """
@@ -25,7 +25,7 @@ def without(beginning: bytes, folder: str) -> Iterator[None]:
     finally:
         written = _restore(kept, spool)
         lines = written.splitlines(True)
-        write_all(kept, b"".join(line for line in lines if not line.startswith(beginning)))
+        write_all(kept, b"".join(line for line in lines if not beginning.match(line)))
         os.close(kept)
 
 

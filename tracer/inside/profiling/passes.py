@@ -13,10 +13,9 @@ from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use,
 from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.focus import Focus
 from kernelscope.tracer.inside.profiling.inputs import Inputs
-from kernelscope.tracer.inside.profiling.printed import LOST, Printed, Unrecorded, lacks_disk
+from kernelscope.tracer.inside.profiling.printed import LOST, ONEDNN, UNTIMED, Printed, Unrecorded, lacks_disk
 from kernelscope.tracer.inside.ranges import Recorder
 
-VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE", "MKL_VERBOSE")
 FLUSH_NS = 500000000  # between two writings of clean steps: each takes some 100 us
 FEWEST_STEPS = 3  # of a pass that takes too long
 MOST_LINES = 200000  # of a whole program beside whose operators they are recorded
@@ -50,6 +49,7 @@ class Pass(object):
         self._operator_files: List[str] = []  # parts of the framework's own trace that are written
         self._flushed = now_ns()
         self._full: Optional[str] = None  # why it cannot go on
+        self._cut_short = False  # whether the present step lacks some of its kernels
         self.closed = threading.Event()
         self.folder = parts.new_folder(spec["folder"], self.name)
         self.report = {
@@ -100,13 +100,28 @@ class Pass(object):
         lacking = lacks_disk(self.folder)
         if lacking is not None:
             raise Unrecorded("what is printed would not fit: " + lacking)
-        self.printed = Printed(self.folder, echo=any(os.environ.get(name, "0") != "0" for name in VERBOSE_VARIABLES))
+        self.printed = Printed(self.folder, self._stdout_moves)
         self.recorder.marker_fd = self.printed.marker_fd
-        for library, reason in self.adapter.printing(True).items():
+        missing = self.adapter.printing(True)
+        if self.adapter.stamps and ONEDNN not in missing and not self.printed.timed():
+            missing[ONEDNN] = UNTIMED
+        for library, reason in missing.items():
             self._missing("lines of " + library, reason)
 
     def _missing(self, what: str, reason: str) -> None:
         self.report.setdefault("unavailable", {})[what] = reason
+
+    def _stdout_moves(self) -> None:
+        """The script is about to point descriptor 1 elsewhere or to close it: libraries print no more.
+
+        What was measured of kernels so far is all that there will be; where nothing was, steps have no lines of libraries.
+        """
+        with interrupts.deferred():
+            self._stop_printing()
+            self._missing("lines of libraries", LOST)
+            self._cut_short = not self._whole
+            if self._measured:
+                self._full = self._full or LOST
 
     def begin_step(self, number: int) -> None:
         """Begin the script's step of this number, counted from 0."""
@@ -123,7 +138,8 @@ class Pass(object):
         recorder, wanted = self.recorder, self._wanted
         if self._device is not None:
             self._device.mark()
-        counts = odd is None and self._done >= wanted["skip"]
+        counts = odd is None and self._done >= wanted["skip"] and not self._cut_short
+        self._cut_short = False
         last = self._measured + counts >= wanted["steps"] and not self._goes_on()
         settled = last or not self.adapter.queues or odd is not None or self._window_ends(counts)
         begins = self._done + 1 == wanted["skip"]  # the next step is the first that is measured

@@ -2,17 +2,19 @@
 
 Descriptor 1 is pointed at a file, and at each end of a step its new content is taken apart: lines of oneDNN and MKL and the
 marks of ranges go into stdout.raw, every other byte goes, in its order, to where the script's output goes. sys.stdout is not
-touched. If the process dies in between, the profiler that started it forwards what is left (see LEFT).
+touched. If the process dies in between, the profiler that started it forwards what is left (see LEFT). When the script is about to
+point descriptor 1 elsewhere or to close it, with a function of Python's, it is told first, so that libraries stop printing.
 """
 
 import contextlib
 import ctypes
 import errno
+import functools
 import re
 import resource
 import select
 import sys
-from typing import Any, Callable, Iterator, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple
 
 from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling.descriptors import is_still, moved
@@ -20,16 +22,30 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.streams import STDOUT_FILE
 
 SPOOL_FILE = "stdout.spool"
-LEFT = "stdout.forwarded"  # how many bytes of the spool have been taken apart, as a decimal number
+LEFT = "stdout.forwarded"  # how many bytes of the spool have been taken apart, and words of `Printed.own`: "123 MKL timed"
 LIMIT = 64 << 20  # bytes printed within one step after which the pass ends: until a step ends they lie on the disk
 ROOM = LIMIT  # bytes that there have to be: what a script prints where there are none fails
 CHUNK = 4 << 20  # bytes that are taken apart at a time
 CLOSED = "the program closed its stdout, where libraries print: what they printed was not recorded; let it stay open"
 LOST = "the program closed its stdout or sent it elsewhere, where libraries print: what they printed then was not recorded"
+UNTIMED = (
+    "oneDNN prints without times of day, as the environment (ONEDNN_VERBOSE) or the program had it print before: what it "
+    "printed has no place in the steps; ONEDNN_VERBOSE_TIMESTAMP=1 beside ONEDNN_VERBOSE lets it be recorded"
+)
 _HIGH = 512  # the kernel's table of descriptors is as long as the largest number
 _PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE of <linux/falloc.h>
-_OURS = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,[^\n]*|MKL_VERBOSE [^\n]*|@kernelscope \d+ [BE] [^\n]*)\n")
-_MARK = re.compile(rb"@kernelscope \d+ [BE] [^\n]*\n")
+ONEDNN, MKL = "oneDNN", "MKL"
+VARIABLES = {ONEDNN: ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"), MKL: ("MKL_VERBOSE",)}
+TIMED = "timed"  # among a program's own: lines of oneDNN without a time are its own, as those that it is to print for us have one
+# At the beginning of a line what begins so is a library's, and behind the program's own text only what is so in all its parts
+_BEGINNINGS = {ONEDNN: rb"(?:one|mkl)?dnnl?_verbose,", MKL: rb"MKL_VERBOSE "}
+_WHOLE = {
+    ONEDNN: rb"(?:one|mkl)?dnnl?_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:[a-z]+,)?(?:info|exec|create[^,\n]*),",
+    MKL: rb"MKL_VERBOSE (?:Intel\(R\)|oneMKL|\w+\([^\n]*\) [\d.]+[num]?s )",
+}
+_WITH_TIME = rb"(?:one|mkl)?dnnl?_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,|(?:[a-z]+,)?info,)"
+_MARK = rb"@kernelscope \d+ [BE] "
+_STAMPED = re.compile(rb"dnnl?_verbose,(?:v\d+,)?\d+(?:\.\d+)?,(?:primitive,)?exec,")
 _BEGINNING = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,|MKL_VERBOSE |@kernelscope )[^\n]*\Z")
 _SIGNS = (b"_verbose,", b"MKL_VERBOSE ", b"@kernelscope ")
 # What starts processes, as far as it does not fork: of what forks itself the recording is told
@@ -37,6 +53,12 @@ _STARTING = (
     ("_posixsubprocess", "fork_exec"), ("subprocess", "_fork_exec"), ("os", "posix_spawn"), ("os", "posix_spawnp"),
     ("os", "system"),
 )  # fmt: skip
+# What points descriptor 1 elsewhere or closes it, and whether it does with these arguments
+_MOVING: Tuple[Tuple[str, Callable[..., bool]], ...] = (
+    ("dup2", lambda fd, fd2, inheritable=True: fd2 == 1 != fd),
+    ("close", lambda fd: fd == 1),
+    ("closerange", lambda low, high: low <= 1 < high),
+)
 _LINE_BUFFERED, _FULLY_BUFFERED, _UNBUFFERED = 1, 0, 2  # _IOLBF, _IOFBF and _IONBF of <stdio.h> on Linux
 
 
@@ -44,32 +66,51 @@ class Unrecorded(Exception):
     """What libraries print is not recorded, for this reason."""
 
 
-def parted(content: bytes, echo: bool = False) -> Any:
+def asked_for() -> List[str]:
+    """Return the libraries that the program's environment has print their calls: those lines are its own."""
+    return [library for library, names in VARIABLES.items() if any(os.environ.get(one) not in (None, "", "0") for one in names)]
+
+
+@functools.lru_cache(maxsize=None)
+def _patterns(own: Collection[str]) -> Any:
+    """Return what matches (lines of libraries and marks, those of them that are not the program's own as well)."""
+    whole, beginnings = dict(_WHOLE), dict(_BEGINNINGS)
+    if TIMED in own:
+        whole[ONEDNN] = beginnings[ONEDNN] = _WITH_TIME
+
+    def made(libraries: List[str]) -> Any:
+        lines = [whole[one] for one in libraries] + [rb"(?<![^\n])" + beginnings[one] for one in libraries] + [_MARK]
+        return re.compile(rb"(?:" + rb"|".join(lines) + rb")[^\n]*\n")
+
+    return made([ONEDNN, MKL]), made([one for one in (ONEDNN, MKL) if one not in own])
+
+
+def parted(content: bytes, own: Collection[str] = ()) -> Any:
     """Return (lines of libraries and marks, the script's own bytes, what has to wait for the rest of its line).
 
-    echo: the script's environment asked for the libraries' lines too, so that they are its own as well.
+    own: libraries whose lines the script's environment asked for too, so that they are its own as well; and TIMED.
     """
     if not any(sign in content for sign in _SIGNS):
         return b"", content, b""  # a script that prints much is not searched three times
     beginning = _BEGINNING.search(content)
     end = beginning.start() if beginning else len(content)
     ready, waiting = content[:end], content[end:]
-    lines = b"".join(_OURS.findall(ready))
-    return lines, (_MARK if echo else _OURS).sub(b"", ready), waiting
+    ours, hidden = _patterns(frozenset(own))
+    return b"".join(ours.findall(ready)), hidden.sub(b"", ready), waiting
 
 
-def chunks(descriptor: int, start: int, end: int, echo: bool = False) -> Iterator[Tuple[bytes, bytes, int]]:
+def chunks(descriptor: int, start: int, end: int, own: Collection[str] = ()) -> Iterator[Tuple[bytes, bytes, int]]:
     """Take the file's bytes from `start` to `end` apart, some at a time: yield (lines, own bytes, where the rest begins)."""
     while start < end:
         size = min(CHUNK, end - start)
         while True:
             content = os.pread(descriptor, size, start)
-            lines, own, waiting = parted(content, echo)
+            lines, kept, waiting = parted(content, own)
             if len(waiting) < len(content) or start + size >= end:
                 break
             size = min(2 * size, end - start)  # a line longer than what was read
         start += len(content) - len(waiting)
-        yield lines, own, start
+        yield lines, kept, start
         if not content or start + len(waiting) >= end:
             return
 
@@ -120,11 +161,14 @@ def _is_file(path: str, state: Any) -> bool:
 
 
 class Printed(object):
-    """Descriptor 1 while libraries print; `marker_fd` is where ranges put their marks."""
+    """Descriptor 1 while libraries print; `marker_fd` is where ranges put their marks.
 
-    def __init__(self, folder: str, echo: bool = False) -> None:
+    moving: called before the script points descriptor 1 elsewhere or closes it; what is printed has to stop, and this to be closed.
+    """
+
+    def __init__(self, folder: str, moving: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
-        self._echo = echo
+        self.own = asked_for()  # libraries whose lines are the script's own as well, and TIMED
         self._done = 0
         self.kept = 0  # bytes of libraries' lines in the folder
         self._libc = ctypes.CDLL(None)
@@ -147,6 +191,9 @@ class Printed(object):
         for owner, name in _STARTING:
             if hasattr(sys.modules.get(owner), name):
                 self._starting.wrap(sys.modules[owner], name, self._as_without_us)
+        self._moving = Patches()
+        for name, moves in _MOVING:
+            self._moving.wrap(sys.modules["os"], name, functools.partial(self._told_before, moves=moves, moving=moving))
         # in blocks, lines would come out of order with the marks
         self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED, 0)
 
@@ -158,17 +205,25 @@ class Printed(object):
             return _UNBUFFERED
         return _LINE_BUFFERED if getattr(self._libc, "__flbf")(self._stdout) else _FULLY_BUFFERED
 
+    def timed(self) -> bool:
+        """Return whether the first call of oneDNN that was printed has its time, as then all have that are printed for us."""
+        self._libc.fflush(None)
+        content = os.pread(self.marker_fd, CHUNK, self._done)
+        if ONEDNN not in self.own and _STAMPED.search(content):
+            self.own.append(TIMED)
+        return bool(_STAMPED.search(content))
+
     def drain(self) -> bool:
         """Hand on what was printed since the last time; return whether that was so little that it may go on."""
         if not self._are_ours():
             self.lost = True
             return False
         size, before = os.fstat(self.marker_fd).st_size, self._done
-        for lines, own, done in chunks(self.marker_fd, before, size, self._echo):
+        for lines, own, done in chunks(self.marker_fd, before, size, self.own):
             write_all(self._kept, own)
             self._done = done  # at once: whatever happens to our files, nothing is printed twice
             with open(os.path.join(self.folder, LEFT), "w") as out:
-                out.write(str(done))
+                out.write(" ".join([str(done)] + self.own))
             with open(os.path.join(self.folder, STDOUT_FILE), "ab") as out:
                 out.write(lines)
             self.kept += len(lines)
@@ -191,6 +246,20 @@ class Printed(object):
 
         return started
 
+    def _told_before(self, original: Callable[..., Any], moves: Callable[..., bool], moving: Callable[[], None]) -> Any:
+        """Return a function of os that tells before it moves descriptor 1; as it is told, the descriptor is what it was."""
+
+        def called(*arguments: Any, **keywords: Any) -> Any:
+            try:
+                told = moves(*arguments, **keywords) and self._is_pointed_here()
+            except Exception:  # the script's own mistake, of which it is told below
+                told = False
+            if told:
+                moving()
+            return original(*arguments, **keywords)
+
+        return called
+
     def _is_pointed_here(self) -> bool:
         """Return whether descriptor 1 is our file, and not what the program has pointed it at."""
         return self._are_ours() and is_still(1, self._states[self.marker_fd])
@@ -207,6 +276,7 @@ class Printed(object):
     def release(self) -> None:
         """Point descriptor 1 back, unless the script has pointed it elsewhere; for a forked process, which must not drain."""
         self._starting.undo()
+        self._moving.undo()
         self.lost = not self._is_pointed_here()
         if not self.lost:
             os.dup2(self._kept, 1)
@@ -232,7 +302,7 @@ class Printed(object):
             self.drain()
         except OSError:
             pass  # the folder is gone or the disk full: the rest is the script's all the same
-        for _, own, done in chunks(self.marker_fd, self._done, os.fstat(self.marker_fd).st_size, self._echo):
+        for _, own, done in chunks(self.marker_fd, self._done, os.fstat(self.marker_fd).st_size, self.own):
             write_all(self._kept, own)
             self._done = done
         size = os.fstat(self.marker_fd).st_size
@@ -242,7 +312,7 @@ class Printed(object):
         os.close(self.marker_fd)
         if held:  # what these print from now on is handed on when the program has ended
             with open(os.path.join(self.folder, LEFT), "w") as out:
-                out.write(str(size))
+                out.write(" ".join([str(size)] + self.own))
             return
         for name in (SPOOL_FILE, LEFT):
             with contextlib.suppress(FileNotFoundError):  # where nothing was printed

@@ -50,10 +50,6 @@ def main() -> None:
     for _ in range(5):  # kernelscope/tracer/inside/profiling/start.py
         root = os.path.dirname(root)
     sys.meta_path.insert(0, Staged(root))
-    # for C only: the script finds its os.environ as it is. oneDNN stamps what it will be told to print; both are read once
-    os.putenv("ONEDNN_VERBOSE_TIMESTAMP", "1")
-    if "KINETO_LOG_LEVEL" not in os.environ:
-        os.putenv("KINETO_LOG_LEVEL", "99")  # the profiler would write to stderr that it starts and stops
     from kernelscope.tracer.inside import own
     from kernelscope.tracer.inside.frameworks import SCRIPTS
     from kernelscope.tracer.inside.profiling import imports

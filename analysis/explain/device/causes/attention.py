@@ -10,6 +10,7 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 _AROUND = ("softmax", "gemm", "random", "copy", "layout", "elementwise", "cast", "reduction")
+_ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
 _REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its flash kernels take"
 
 
@@ -30,7 +31,7 @@ def other_attention(case: DeviceCase) -> Iterator[DeviceFinding]:
         f"attention by other kernels: {names['a']} in {case.a.name}, {names['b']} in {case.b.name}, {words.of_rows(case, mine)}"
     )
     yield DeviceFinding(
-        "attention algorithm", title, mine["row"].tolist(), "high", words.both(case, mine), _REMEDY, structural=True
+        "attention algorithm", title, mine["row"].tolist(), "high", words.both(case, mine), _remedy(case), structural=True
     )
 
 
@@ -50,11 +51,16 @@ def _unfused(case: DeviceCase, rows: pd.DataFrame) -> Iterator[DeviceFinding]:
         f"{case.side(other).name} executes more often, wherever they are.",
         *words.both(case, rows),
     ]
+    sure = "medium" if case.totals else "high"  # totals tell no shapes, so not whether both compute the same
     title = (
         f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
         f" softmax and small kernels: {words.of_rows(case, rows)}"
     )
-    yield DeviceFinding("attention algorithm", title, rows["row"].tolist(), "high", sentences, _REMEDY, structural=True)
+    yield DeviceFinding("attention algorithm", title, rows["row"].tolist(), sure, sentences, _remedy(case), structural=True)
+
+
+def _remedy(case: DeviceCase) -> str:
+    return _REMEDY if any(side.facts.get("framework") == "pytorch" for side in (case.a, case.b)) else _ANY
 
 
 RULES = (other_attention,)

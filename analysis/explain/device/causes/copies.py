@@ -9,7 +9,8 @@ import pandas as pd
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.accounting.amounts import size
 from kernelscope.analysis.accounting.device_account import COPY, is_host_timed
-from kernelscope.analysis.explain.device import compiled, words
+from kernelscope.analysis.attribution import call_totals
+from kernelscope.analysis.explain.device import calls, compiled, words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import precision
 
@@ -27,7 +28,12 @@ _COMPILER = (
     "see which tensors compiled code copies (TORCH_LOGS=output_code): mostly inputs that it changes in place, and tensors that "
     "it takes or gives in another layout"
 )
-_FEWER = "let {0} copy what {1} copies: narrower types (f16 in place of f32), and only what the device has not got yet"
+_GATHER = "one copy of many values in place of many small ones: gather them on the side where they are, or keep them there"
+_TIMELINE = "record when they run: nsys profile, or nvprof --print-gpu-trace; the step takes what nothing else hides"
+_PREFETCH = "cudaMemPrefetchAsync and cudaMemAdvise, so that data moves before it is needed, and stays where it is used"
+_MANY, _TIMES, _SHORT_NS = 50, 2.0, 20_000  # copies, as many on one side, that are short: their number takes the time
+_FEWER = "let {0} copy what {1} copies: only what the device has not got yet"
+_NARROWER = ", in narrower types (f16 in place of f32)"
 _MORE = 1.25  # times the bytes: then fewer bytes help most
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
@@ -46,8 +52,9 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     slow, slower, _, faster = words.slower(case, rows)
     how, sure = (hidden, "high") if hidden else _why(case, rows, slow)
     directions = rows[(rows["part"] == COPY).to_numpy(bool)].groupby("kind")[["a_ns", "b_ns"]].sum()
+    waits = [] if case.totals else [f"The step waits for them: {words.of_rows(case, rows)}; they take {_durations(case, rows)}."]
     sentences = [
-        f"The step waits for them: {words.of_rows(case, rows)}; they take {_durations(case, rows)}.",
+        *waits,
         *_moved(case, rows),
         *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
     ]
@@ -61,7 +68,8 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
     what_of = "of its step" if case.per == "a step" else "time"
-    title = f"copies between host and device ({what}) cost {slower} more {what_of} than {faster}: {how}"
+    costs = f"add up to more in {slower} than in {faster}" if case.totals else f"cost {slower} more {what_of} than {faster}"
+    title = f"copies between host and device ({what}) {costs}: {how}"
     yield DeviceFinding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _remedy(case, rows, slow))
 
 
@@ -144,6 +152,9 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
     lasted = {key: float(copies[f"{key}_duration_ns"].sum()) for key in SIDES}
     moved = {key: float(copies[f"{key}_bytes"].sum()) for key in SIDES}
     fast = "a" if slow == "b" else "b"
+    if _are_small(copies, slow, fast):
+        slower, faster = case.side(slow).name, case.side(fast).name
+        return f"{_number(copies, slow)} in {slower}, {_number(copies, fast)} in {faster}", "high"
     pageable = {key: _pageable(copies, key) for key in SIDES}
     if pageable[slow] > 0.5 > 2 * pageable[fast] and moved[fast] > 0:
         return f"pageable memory in {case.side(slow).name}, pinned memory in {case.side(fast).name}", "high"
@@ -159,15 +170,48 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
         return f"{case.side(fast).name} computes on the CPU and needs none", "high"
     if min(lasted.values()) <= 0:
         return f"{case.side(fast).name} has none", "high"
-    return f"they take {words.duration(lasted[slow])} there and {words.duration(lasted[fast])} here", "medium"
+    slower, faster = case.side(slow).name, case.side(fast).name
+    both = f"they take {words.duration(lasted[slow])} in {slower} and {words.duration(lasted[fast])} in {faster}"
+    if not case.totals:
+        return both, "medium"
+    if calls.makes(case.side(fast), call_totals.PINNED) and not calls.makes(case.side(slow), call_totals.PINNED):
+        return f"pinned memory in {faster}, which allocates it (cudaHostAlloc or alike), none in {slower}", "medium"
+    if calls.makes(case.side(slow), call_totals.STREAMS):
+        return f"{both}, where they may overlap on several streams: which is over sooner totals do not tell", "low"
+    return both, "medium"
+
+
+def _are_small(copies: pd.DataFrame, slow: str, fast: str) -> bool:
+    """Return whether it is their number that takes the time: many short copies on one side, far fewer on the other."""
+    if set(copies["kind"]) == {"unified memory"}:
+        return False  # pages move by themselves
+    counts = {key: float(copies[f"{key}_count"].sum()) for key in SIDES}
+    mean = float(copies[f"{slow}_duration_ns"].sum()) / max(counts[slow], 1.0)
+    return counts[slow] >= _MANY and counts[slow] > _TIMES * counts[fast] and mean < _SHORT_NS
+
+
+def _number(copies: pd.DataFrame, key: str) -> str:
+    """Return how many copies there are, and how long one takes."""
+    count = float(copies[f"{key}_count"].sum())
+    if not count:
+        return "none"
+    each = words.duration(float(copies[f"{key}_duration_ns"].sum()) / count)
+    return f"{words.count(count)} copies of {each} on average"
 
 
 def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
     """Return what to do, which is not to pin memory where that is pinned."""
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     moved, fast = {key: float(copies[f"{key}_bytes"].sum()) for key in SIDES}, "a" if slow == "b" else "b"
+    if _are_small(copies, slow, fast):
+        return _GATHER
+    if case.totals and calls.makes(case.side(slow), call_totals.STREAMS):
+        return _TIMELINE
+    if set(copies["kind"]) == {"unified memory"}:
+        return _PREFETCH
     if min(moved.values()) > 0 and moved[slow] > _MORE * moved[fast]:
         fewer = _FEWER.format(case.side(slow).name, case.side(fast).name)
+        fewer += _NARROWER if case.side(slow).facts.get("framework") else ""
         return f"{fewer}; {_pin(case, slow)}" if _pageable(copies, slow) > _SAME_BYTES else fewer
     if (
         len(copies)

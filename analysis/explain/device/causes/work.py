@@ -20,6 +20,8 @@ _FASTER = f"{_OF_FASTER}: `breakdown --by operator` says which operators they ar
 _INPUT = (
     "keep them where they take less than the device waits for input without them; else leave more of the decoding to the host"
 )
+_MOST = 0.8  # of the time, that kernels of the same names have
+_EACH = 2  # kernels whose single executions are told
 INPUT = "input"  # no kind of kernel, but a use of it
 _OF_INPUT = re.compile(r"^(?:void )?(?:dali|nvjpeg|nvimgcodec)::")
 _LONGER = "see their shapes and grids with `breakdown --by kernel`: larger problems, or another implementation"
@@ -67,12 +69,14 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     named = words.kernel(mine.sort_values("delta_ns", key=lambda delta: -delta.abs())["name"].iloc[0])
     if counts[fast]:
         both = f"{words.of_rows(case, mine)}, {words.count(counts['a'])} and {words.count(counts['b'])} {case.per}"
-        title = f"{name} ({named}) take longer in {slower} than in {faster}: {both}"
+        verb = "run more often" if more and _each(case, mine) and not _each_takes_longer(mine, slow, fast) else "take longer"
+        title = f"{name} ({named}) {verb} in {slower} than in {faster}: {both}"
     else:
         time = words.duration(float(mine[f"{slow}_ns"].sum()))
         title = f"only {slower} has {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
+    more = more and not _each_takes_longer(mine, slow, fast)
     cause = f"more {name}" if more else f"slower {name}"
-    sentences = words.both(case, mine)
+    sentences = [*_each(case, mine), *words.both(case, mine)]
     if kind == "unknown" and precision.narrower(mine) is not None:
         sentences.append(f"{precision.types(case, mine)}.")
     if not more and counts[slow] and not case.same_device:  # as many kernels on another device are no work to leave out
@@ -83,6 +87,37 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     if remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
         remedy = f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
+
+
+def _each_takes_longer(rows: pd.DataFrame, slow: str, fast: str) -> bool:
+    """Return whether kernels of the same names are slower by how long each takes rather than by how many there are."""
+    sums = _by_name(rows)
+    both = sums[((sums["a_count"] > 0) & (sums["b_count"] > 0)).to_numpy(bool)]
+    if any(both[f"{key}_ns"].sum() < _MOST * sums[f"{key}_ns"].sum() for key in SIDES):
+        return False
+    counts, times = ([float(both[f"{key}_{what}"].sum()) for key in (slow, fast)] for what in ("count", "ns"))
+    if min(*counts, *times) <= 0:
+        return False
+    often = counts[0] / counts[1]
+    return times[0] / times[1] / often > max(often, 1.0)
+
+
+def _by_name(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return counts and times by short names: arguments of a kernel may change with its program."""
+    return rows.groupby(rows["name"].map(words.kernel))[["a_count", "b_count", "a_ns", "b_ns", "delta_ns"]].sum()
+
+
+def _each(case: DeviceCase, rows: pd.DataFrame) -> list[str]:
+    """Return a sentence on kernels that both sides execute, not equally often: how long each of their executions takes."""
+    sums = _by_name(rows)
+    sums = sums[((sums["a_count"] > 0) & (sums["b_count"] > 0) & (sums["a_count"] != sums["b_count"])).to_numpy(bool)]
+    largest = sums.loc[sums["delta_ns"].abs().sort_values(ascending=False).index[:_EACH]]
+    texts = [
+        f"{name} {words.duration(one['a_ns'] / one['a_count'])} in {case.a.name}, "
+        f"{words.duration(one['b_ns'] / one['b_count'])} in {case.b.name}"
+        for name, one in largest.iterrows()
+    ]
+    return [f"One execution takes on average: {'; '.join(texts)}."] if texts else []
 
 
 def _have_operators(case: DeviceCase, side: str, rows: pd.DataFrame) -> bool:

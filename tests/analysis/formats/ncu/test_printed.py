@@ -224,3 +224,26 @@ def test_public_reports_are_known(name, report):
         pytest.skip("needs ../shared/corpus")
     with pytest.raises(EvidenceError, match="a report of Nsight Compute needs ncu"):
         ks.read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '==PROF== Connected to process 19936 (/opt/task2)\n==PROF== Profiling "k" - 0: 0%....50%....100% - 6 passes\n',
+        "[19936] task2@127.0.0.1\n  transpose(int, const double *, double *), 2022-Jun-08 17:30:31, Context 1, Stream 7\n"
+        "    Section: Command line profiler metrics\n",
+        "  add(float *) (4, 1, 1)x(128, 1, 1), Context 1, Stream 7, Device 0, CC 8.0\n    Section: Occupancy\n",
+    ],
+)
+def test_what_ncu_prints_for_people_is_told_to_be_printed_as_csv(text, tmp_path):
+    path = tmp_path / "task.txt"
+    path.write_text(text)
+    with pytest.raises(EvidenceError, match=r"it seems to be Nsight Compute's text; print it with ncu --csv --page raw"):
+        ks.read(path)
+
+
+def test_what_is_of_no_format_is_told_a_command_that_reads_it_as_one(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("plain text, Context 1, Stream 7 of thoughts\n")
+    with pytest.raises(EvidenceError, match=r"`kernelscope import --from NAME \S+notes.txt -o DIR` says what is wrong"):
+        ks.read(path)

@@ -11,7 +11,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.nsys import sqlite as nsys_sqlite
-from kernelscope.analysis.trace import TABLES
+from kernelscope.analysis.trace import TABLES, page_faults
 from tests.analysis.formats.lower_case import lowered
 from tests.places import ROOT
 
@@ -323,6 +323,18 @@ def test_library_calls_memory_metrics_and_losses(tmp_path):
         "samples without time or value, left out": 1,
     }
     assert "secret" not in repr((trace.info, trace.diagnostics))
+
+
+def test_page_faults_of_unified_memory(tmp_path):
+    fault = {"globalPid": TID, "deviceId": 0, "address": 4096, "numberOfPageFaults": 3, "faultAccessType": 1}
+    tables = {
+        KERNEL: [KERNEL_ROW],
+        "CUDA_UM_GPU_PAGE_FAULT_EVENTS": [fault | {"start": 10, "end": end} for end in (12, 13, None)],
+        "CUDA_UM_CPU_PAGE_FAULT_EVENTS": [{"start": 1, "globalPid": TID, "address": 4096}] * 4,
+    }
+    trace = nsys_sqlite.read(write(tmp_path / "x", **tables))
+    assert page_faults.of(trace) == page_faults.PageFaults(3, 2 + 3, 4)
+    assert len(trace.kernels) == 1
 
 
 def test_why_nothing_was_traced(tmp_path):

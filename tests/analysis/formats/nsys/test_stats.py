@@ -473,3 +473,79 @@ def test_tables_that_stand_indented_in_a_document_are_read(tmp_path):
 """
     trace = read_text(tmp_path, text)
     assert trace.kernels[["name", "count", "duration_ns"]].values.tolist() == [["nvkernel_solve_F1L653_4", 8000, 346_133_763]]
+
+
+# nsys stats as others quote it: no line above it says which report it is
+QUOTED = """Profiling Half Precision...
+----------------------------------------
+Half Precision Kernel Statistics:
+----------------------------------------
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)   Med (ns)   Min (ns)  Max (ns)  StdDev (ns)                  Name
+ --------  ---------------  ---------  ---------  ---------  --------  --------  -----------  ------------------------------------
+     51.7          807,907          2  403,953.5  403,953.5   402,498   405,409      2,058.4  wave(int, int, __half *, __half *)
+     48.3          755,554          2  377,777.0  377,777.0   377,665   377,889        158.4  copy(int, int, __half *, __half *)
+"""
+QUOTED_KERNELS = [
+    ("wave(int, int, __half *, __half *)", 2, 807_907, 402_498, 405_409),
+    ("copy(int, int, __half *, __half *)", 2, 755_554, 377_665, 377_889),
+]
+MARKDOWN = r"""## Half precision, `nsys stats`
+
+| Time (%) | Total Time (ns) | Instances | Avg (ns) | Med (ns) | Min (ns) | Max (ns) | StdDev (ns) | Name |
+|---:|---:|---:|---:|---:|---:|---:|---:|:---|
+| 51.7 | 807,907 | 2 | 403,953.5 | 403,953.5 | 402,498 | 405,409 | 2,058.4 | `wave(int, int, __half *, __half *)` |
+| 48.3 | 755,554 | 2 | 377,777.0 | 377,777.0 | 377,665 | 377,889 | 158.4 | `copy(int, int, __half *, __half *)` |
+
+Half of it is | the copy.
+"""
+
+
+@pytest.mark.parametrize("text", [QUOTED, MARKDOWN, QUOTED.replace("\n", "\r\n"), "```\n" + QUOTED + "```\n"])
+def test_a_table_without_what_introduced_it_is_known_by_its_heading(tmp_path, text):
+    trace = read_text(tmp_path, text)
+    assert listed(trace.kernels, "name", "count", "duration_ns", "min_ns", "max_ns") == QUOTED_KERNELS
+    assert "lines of tables that cannot be read" not in trace.diagnostics
+
+
+def test_quoted_tables_of_calls_copies_and_launch_shapes(tmp_path):
+    text = """
+ Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Name
+ --------  ---------------  ---------  --------  --------  --------  --------  -----------  ----------
+     90.0            9,000          3   3,000.0   3,000.0     2,000     4,000      1,000.0  cudaMalloc
+
+ Time (%)  Total Time (ns)  Count  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Operation
+ --------  ---------------  -----  --------  --------  --------  --------  -----------  ------------------
+    100.0              704      2     352.0     352.0       350       354          2.8  [CUDA memcpy HtoD]
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)     GridXYZ         BlockXYZ     Name
+ --------  ---------------  ---------  --------  --------  --------  --------  -----------  --------------  --------------  ----
+    100.0              300          3     100.0     100.0       100       100          0.0     4    1    1    32    1    1  k(int)
+"""
+    trace = read_text(tmp_path, text)
+    assert listed(trace.totals, "table", "name", "count", "duration_ns") == [("calls", "cudaMalloc", 3, 9000)]
+    assert listed(trace.copies, "operation", "count", "duration_ns") == [("host to device", 2, 704)]
+    assert listed(trace.kernels, "name", "count", "grid", "block") == [("k(int)", 3, "4,1,1", "32,1,1")]
+
+
+def test_quoted_tables_of_two_captures_are_refused(tmp_path):
+    path = tmp_path / "two.txt"
+    path.write_text(QUOTED + "\n" + QUOTED)
+    with pytest.raises(EvidenceError, match="cuda_gpu_kern_sum of two captures"):
+        nsys_stats.read(path)
+
+
+@pytest.mark.parametrize(
+    ("heading", "row"),
+    [
+        ("Name      Total Time (ms)    Calls", "f         1.5                2"),
+        ("Time (%)  Total Time (s)     Calls     Name", "12.0      1.5                2         f"),
+        ("Name      Self CPU           CPU total  # of Calls", "f         1.5us              1.5us      2"),
+    ],
+)
+def test_tables_of_others_are_left_alone(heading, row):
+    rule = re.sub(r"\S(?: ?\S)*", lambda title: "-" * len(title[0]), heading)
+    assert not nsys_stats.matches(Head(Path("x"), f"{heading}\n{rule}\n{row}\n".encode()))
+    cells = re.split(r"\s{2,}", heading)
+    markdown = f"|{'|'.join(cells)}|\n|{'---|' * len(cells)}\n"
+    assert not nsys_stats.matches(Head(Path("x"), markdown.encode()))

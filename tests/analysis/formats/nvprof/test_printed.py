@@ -13,6 +13,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nvprof import printed as nvprof_table
 from kernelscope.analysis.recordings import captures
+from kernelscope.analysis.trace import page_faults
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -47,6 +48,10 @@ def listed(table, *columns):
     return [tuple(None if pd.isna(value) else value for value in row) for row in table[list(columns)].astype(object).to_numpy()]
 
 
+def faults(trace):
+    return listed(trace.totals[trace.totals["table"] == "page faults"], "name", "count", "duration_ns")
+
+
 def operation(name: str) -> str:
     return "set" if name == "[CUDA memset]" else DIRECTIONS[name.removeprefix("[CUDA memcpy ").removesuffix("]")]
 
@@ -69,7 +74,8 @@ def compare_summary(trace, rows):
     assert listed(trace.kernels, "name", "count", "duration_ns") == [(row[5], row[1], row[2]) for row in kernels]
     assert listed(trace.copies, "operation", "count", "duration_ns") == [(operation(row[5]), row[1], row[2]) for row in copies]
     columns = ("table", "name", "count", "duration_ns", "min_ns", "max_ns")
-    assert listed(trace.totals, *columns) == [("calls", row[5], *row[1:5]) for row in calls]
+    totals = trace.totals[trace.totals["table"] != "page faults"]
+    assert listed(totals, *columns) == [("calls", row[5], *row[1:5]) for row in calls]
     assert trace.kernels["start_ns"].isna().all()
     assert trace.info["clock"] == "none"
 
@@ -90,10 +96,10 @@ def test_csv_summaries_of_the_corpus(name):
     trace.check()
     compare_summary(trace, rows)
     moved = next(row for row in csv.reader(lines) if row and row[-1] == "Host To Device")
-    assert trace.diagnostics == {
-        "transfers of unified memory without a time": int(moved[1]),
-        "rows of unified memory that are no transfers": 1,
-    }
+    assert trace.diagnostics == {"transfers of unified memory without a time": int(moved[1])}
+    groups = next(row for row in csv.reader(lines) if row and row[-1] == "Gpu page fault groups")[5].removesuffix("B")
+    of_cpu = next(line for line in lines if line.startswith("Total CPU Page faults")).split()[-1]
+    assert faults(trace) == [("GPU page fault groups", int(groups), None), ("CPU page faults", int(of_cpu), None)]
     assert trace.info["devices"] == [{"device": "cuda:0", "name": "TITAN Xp"}]
     assert "euler3d" not in str(trace.info)
     assert trace.kernels["process"].nunique() == 1
@@ -345,14 +351,35 @@ Device "GeForce RTX 2060 with Max-Q Design (0)"
       48  170.67KB  4.0000KB  0.9961MB  8.000000MB  1.421896ms  Host To Device
       24  170.67KB  4.0000KB  0.9961MB  4.000000MB  656.8220us  Device To Host
       12         -         -         -           -  2.820396ms  Gpu page fault groups
+       3         -         -         -           -  20.00000us  Page throttles
+       8  2.0000MB  2.0000MB  2.0000MB  16.00000MB           -  Remote mapping from device
 Total CPU Page faults: 36
+Total remote mappings to CPU: 8
 """
     trace = read_text(tmp_path, text)
     assert listed(trace.copies, "operation", "memory", "count", "duration_ns", "bytes", "device") == [
         ("unified memory", "host to device", 48, 1_421_896, 8 << 20, "cuda:0"),
         ("unified memory", "device to host", 24, 656_822, 4 << 20, "cuda:0"),
     ]
-    assert trace.diagnostics == {"rows of unified memory that are no transfers": 1}
+    assert faults(trace) == [("GPU page fault groups", 12, 2_820_396), ("CPU page faults", 36, None)]
+    assert trace.kernels["duration_ns"].tolist() == [3_255_700], "page faults are no work of their own"
+    assert trace.diagnostics == {"rows of unified memory that are no transfers": 2}
+
+
+def test_page_faults_of_several_processes_are_added_up(tmp_path):
+    part = """\
+==PID== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:  100.00%  3.2557ms         1  3.2557ms  3.2557ms  3.2557ms  add(int, float*, float*)
+
+==PID== Unified Memory profiling result:
+Device "GTX 1080 (0)"
+   Count  Avg Size  Min Size  Max Size  Total Size  Total Time  Name
+      12         -         -         -           -  2.820396ms  Gpu page fault groups
+Total CPU Page faults: 36
+"""
+    trace = read_text(tmp_path, part.replace("PID", "3") + part.replace("PID", "4"))
+    assert page_faults.of(trace) == page_faults.PageFaults(24, 2 * 2_820_396, 72)
 
 
 def test_unified_memory_in_a_trace(tmp_path):
@@ -363,13 +390,16 @@ def test_unified_memory_in_a_trace(tmp_path):
 520.22ms  519.71us             (64 1 1)      (1024 1 1)        16        0B        0B     Tesla T4 (0)         1         7                     -                -  vectorAdd(int const *) [128]
 520.23ms  430.56us                    -               -         -         -         -     Tesla T4 (0)         -         -                     2   0x7b552e000000  [Unified Memory GPU page faults]
 520.58ms  10.048us                    -               -         -         -         -     Tesla T4 (0)         -         -           64.000000KB   0x7b552e000000  [Unified Memory Memcpy HtoD]
+520.66ms  75.743us                    -               -         -         -         -     Tesla T4 (0)         -         -                     1   0x7b552e080000  [Unified Memory GPU page faults]
+520.70ms  1.0000us                    -               -         -         -         -     Tesla T4 (0)         -         -                     -   0x7b552e080000  [Unified Memory page throttle]
 """  # noqa: E501 lines as nvprof writes them
     trace = read_text(tmp_path, text)
     assert listed(trace.kernels, "name", "device") == [("vectorAdd(int const *)", "cuda:0")]
     assert listed(trace.copies, "start_ns", "duration_ns", "operation", "memory", "bytes", "device") == [
         (520_580_000, 10_048, "unified memory", "host to device", 65536, "cuda:0")
     ]
-    assert trace.diagnostics == {"rows of unified memory that are no transfers": 2}
+    assert faults(trace) == [("GPU page fault groups", 2, 430_560 + 75_743), ("CPU page faults", 1, None)]
+    assert trace.diagnostics == {"rows of unified memory that are no transfers": 1}
 
 
 @pytest.mark.parametrize("damaged", ["??       1.0000us", "??ms     ??ms    "])

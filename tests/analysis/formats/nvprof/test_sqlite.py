@@ -17,7 +17,7 @@ from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
 from kernelscope.analysis.formats.nvprof import sqlite as nvprof_sqlite
 from kernelscope.analysis.recordings import captures
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, page_faults
 from tests.analysis.formats.lower_case import lowered
 from tests.places import ROOT
 
@@ -347,7 +347,8 @@ def test_peer_copies_unified_memory_sets_and_samples(tmp_path):
         MEMSET=({"value": "INT", "bytes": "INT", **WORK, "memoryKind": "INT"}, [(0, 16, 400, 404, 0, 1, 7, 4, 3)]),
         UNIFIED_MEMORY_COUNTER=(
             unified,
-            [(1, 4096, 500, 505, 2**32 - 1, 0, 77), (2, 8192, 510, 515, 1, -1, 77), (4, 3, 520, 525, 0, 0, 77)],
+            [(1, 4096, 500, 505, 2**32 - 1, 0, 77), (2, 8192, 510, 515, 1, -1, 77), (4, 3, 520, 525, 0, 0, 77),
+             (4, 1, 530, 537, 0, 0, 77), (4, 1, 540, 0, 0, 0, 77), (3, 0x58344172, 550, 0, -1, -1, 77)],
         ),
         ENVIRONMENT=(
             environment,
@@ -372,8 +373,10 @@ def test_peer_copies_unified_memory_sets_and_samples(tmp_path):
     assert list(samples) == [
         (50, "gpu_sm_clock_hz", 1290e6), (50, "gpu_memory_clock_hz", 877e6), (60, "gpu_temperature_c", 41.0),
         (70, "gpu_power_w", pytest.approx(71.234)), (70, "gpu_power_limit_w", 300.0), (80, "gpu_fan_speed", pytest.approx(0.33)),
-        (520, "unified_memory_gpu_page_faults", 3.0),
+        (520, "unified_memory_gpu_page_faults", 3.0), (530, "unified_memory_gpu_page_faults", 1.0),
+        (540, "unified_memory_gpu_page_faults", 1.0), (550, "unified_memory_cpu_page_faults", 1.0),
     ]  # fmt: skip
+    assert page_faults.of(trace) == page_faults.PageFaults(3, 5 + 7, 1), "one has no end: how long it took is not known"
     assert trace.samples["device"].tolist()[:3] == ["cuda:0", "cuda:0", "cuda:1"]
 
 
@@ -389,6 +392,7 @@ def test_unified_memory_of_old_files_and_allocations(tmp_path):
     assert trace.samples[["metric", "value"]].values.tolist() == [
         ["unified_memory_host_to_device_bytes", 4096.0], ["unified_memory_cpu_page_faults", 2.0],
     ]  # fmt: skip
+    assert page_faults.of(trace) == page_faults.PageFaults(0, 0, 2)
     assert trace.memory[["time_ns", "device", "bytes"]].values.tolist() == [
         [10, "cuda:0", 100],
         [20, "cpu", 50],

@@ -5,6 +5,8 @@ of its output is there until that of its input is. Hooks on these tensors open t
 gradients of its parameters fall inside; it works for first layers, whose input has no gradient, and for in-place operations.
 
 A tensor's dictionary of hooks is set as Tensor.register_hook does it, but without its handles: a microsecond instead of several.
+Nothing else of a tensor is changed, since all that it has stored is saved with it. Hooks are not, and PyTorch warns of those that
+do not say that they know.
 """
 
 from collections import OrderedDict
@@ -15,8 +17,10 @@ from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.ranges import Recorder
 
-MARK = "_kernelscope"  # on a module: its layer; on a tensor: its version when the hook was set
-_KEY = -1  # of our hook in a tensor's dictionary: torch's own handles count up from 0
+MARK = "_kernelscope"  # on a module: its layer
+_KEY = (
+    -1
+)  # of our hook in a dictionary of a tensor's first version, -2 in that of its second: torch's own handles count up from 0
 
 
 def ranks_of(torch: Any) -> int:
@@ -47,7 +51,8 @@ class BackwardLayers(object):
         self._queue_callback = torch.autograd.Variable._execution_engine.queue_callback
         self._open: Dict[int, str] = {}  # thread -> layer whose range is open there
         self._openers: Dict[Any, Any] = {}  # layer -> dictionary of hooks
-        self._closer = OrderedDict([(_KEY, lambda gradient: self.close())])
+        self._unsaved = getattr(torch.utils.hooks, "unserializable_hook", lambda hook: hook)
+        self._closer = OrderedDict([(_KEY, self._unsaved(lambda gradient: self.close()))])
 
     def enter(self, values: Iterable[Any], around: Optional[str] = None) -> None:
         """Before a layer runs on `values`: where no layer made a tensor, backward leaves this layer for a function.
@@ -63,7 +68,7 @@ class BackwardLayers(object):
     def _hooks_of(self, layer: str) -> Any:
         hooks = self._openers.get(layer)
         if hooks is None:
-            hooks = self._openers[layer] = OrderedDict([(_KEY, self._opener(layer))])
+            hooks = self._openers[layer] = OrderedDict([(_KEY, self._unsaved(self._opener(layer)))])
         return hooks
 
     def _mark(self, values: Iterable[Any], hooks: Any) -> None:
@@ -84,18 +89,15 @@ class BackwardLayers(object):
 
     def _mark_tensor(self, tensor: Any, hooks: Any) -> None:
         """Set the hooks; an in-place operation makes a new version, which is another tensor to backward."""
-        known = tensor.__dict__
-        if (known.get(MARK) is None or known[MARK] != tensor._version) and not tensor.is_leaf:
-            known[MARK] = tensor._version
-            self._hook(tensor, hooks)
-
-    @staticmethod
-    def _hook(tensor: Any, hooks: Any) -> None:
-        if tensor._backward_hooks is None:
-            tensor._backward_hooks = hooks.copy()
-            tensor.grad_fn._register_hook_dict(tensor)
-        else:
-            tensor.register_hook(hooks[_KEY])
+        if tensor.is_leaf:
+            return
+        key, present = _KEY - tensor._version, tensor._backward_hooks
+        if present is not None:
+            if key not in present:
+                present[key] = hooks[_KEY]
+            return
+        tensor._backward_hooks = hooks.copy() if key == _KEY else OrderedDict([(key, hooks[_KEY])])
+        tensor.grad_fn._register_hook_dict(tensor)
 
     def _opener(self, layer: str) -> Callable[..., Any]:
         """Return the hook that opens the layer's range, closing what was open; an open range of the same layer goes on."""

@@ -7,7 +7,6 @@ from typing import Any, Callable, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.pytorch.objects import parameters, stored
 from kernelscope.tracer.inside.frameworks.workload import cores
-from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.own import os
 from kernelscope.tracer.inside.packing import pack
 from kernelscope.tracer.inside.profiling.patches import Patches
@@ -24,7 +23,6 @@ class Library(object):
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self.thread = get_ident()  # in which it was imported
         self.model: Any = None
         self.compiled: List[Any] = []  # how code was compiled, by which function, in order
         self._profiler: Any = None

@@ -9,6 +9,7 @@ written where the first one's records were, and destroy the heap. PyTorch itself
 which our steps end. So open annotations are ended before the profiler stops; their own end then does nothing.
 """
 
+import re
 from typing import Any, Callable, List
 
 from kernelscope.tracer.inside.frameworks.pytorch.library import TRACE_FILE, Library
@@ -18,8 +19,9 @@ from kernelscope.tracer.inside.profiling import muted
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.printed import Unrecorded
 
-# libkineto's line where it starts in another thread than that which loaded it; what it says matters for its daemon alone
-_OTHER_THREAD = b"ERROR: External init callback must run in same thread as registerClient"
+# What libkineto says when it starts and stops: that it does, with the time of day and its process and thread; and where that is
+# another thread than that which loaded it, what matters for its daemon alone
+_SAYS = re.compile(rb"[A-Z]+:\d+-\d+-\d+ [\d:]+ \d+:\d+ |ERROR: External init callback must run in same thread as registerClient")
 PART_FILE = "operators.%d.pt.trace.json.gz"  # of parts after the first, which is TRACE_FILE
 
 
@@ -42,11 +44,8 @@ class Operators(object):
         if getattr(self._module, "_is_profiler_enabled", False):
             raise Unrecorded("the script uses torch.profiler itself, and only one can run")
         self._thread = get_ident()
-        if self._thread == self._library.thread:
+        with muted.without(_SAYS, self._folder):
             self._library.start_profiler(self._on_gpu)
-        else:
-            with muted.without(_OTHER_THREAD, self._folder):
-                self._library.start_profiler(self._on_gpu)
         # two at once crash: when the script starts its own, ours ends
         self._patches.wrap(self._module.profile, "_prepare_trace", self._giving_way)
         self._patches.wrap(self._module.record_function, "__enter__", self._opening)
@@ -62,7 +61,8 @@ class Operators(object):
                 self._open.pop().__exit__(None, None, None)
         self._parts += 1
         name = TRACE_FILE if self._parts == 1 else PART_FILE % self._parts
-        return self._library.stop_profiler(self._folder, None if self._dropped else name)
+        with muted.without(_SAYS, self._folder):
+            return self._library.stop_profiler(self._folder, None if self._dropped else name)
 
     def drop(self) -> None:
         """Write nothing when the profiler stops."""

@@ -5,7 +5,6 @@ mode after a backward, so that the step has its update, and evaluation ends none
 """
 
 import functools
-import os
 import weakref
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Set, Tuple
 
@@ -21,14 +20,17 @@ from kernelscope.tracer.inside.frameworks.pytorch.padding import Padding
 from kernelscope.tracer.inside.frameworks.pytorch.samples import SOURCE, Samples
 from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.frameworks.script import Base, Seen
+from kernelscope.tracer.inside.own import os
 from kernelscope.tracer.inside.plan import WHOLE
-from kernelscope.tracer.inside.profiling import budget, processes
+from kernelscope.tracer.inside.profiling import budget, printed, processes
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.ranges import Recorder
 
 # How many times as much as a bare range one around a module costs, one of its gradients, and the hook that opens that: it is set
 # on a tensor, and the gradient becomes an object of Python's for it. Measured of policy gradients on CartPole.
 FORWARD, BACKWARD, HOOK = 7.0, 2.0, 4.0
+_STAMP = "ONEDNN_VERBOSE_TIMESTAMP"
+_CANNOT_PRINT = "this build of PyTorch cannot switch them on"
 _BACKWARD = "backward"  # ends steps where no optimizer is made
 
 
@@ -36,6 +38,7 @@ class Adapter(Base):
     """See `Base` for the order of calls."""
 
     framework = "pytorch"
+    stamps = True
 
     def __init__(self, recording: Any) -> None:
         super(Adapter, self).__init__(recording)
@@ -286,18 +289,31 @@ class Adapter(Base):
         return self._operators.stop()
 
     def printing(self, on: bool) -> Dict[str, str]:
-        """Switch the printing of oneDNN and MKL."""
-        missing = {}
-        for name, library, variables in (
-            ("mkldnn", "oneDNN", ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")),
-            ("mkl", "MKL", ("MKL_VERBOSE",)),
-        ):
+        """Switch the printing of oneDNN and MKL, of those that the script's environment does not have print already."""
+        missing, own = {}, printed.asked_for()
+        for name, library in (("mkldnn", printed.ONEDNN), ("mkl", printed.MKL)):
             switch = getattr(getattr(self.torch._C, "_verbose", None), name + "_set_verbose", None)
-            before = max(os.environ.get(variable, "0") for variable in variables)  # the script's own wish
-            level = 1 if on else int(before) if before.isdigit() else 0
-            if switch is None or not getattr(self.torch.backends, name).is_available() or not switch(level):
-                missing[library] = "this build of PyTorch cannot switch them on"
+            if switch is None or not getattr(self.torch.backends, name).is_available():
+                missing[library] = _CANNOT_PRINT
+            elif library not in own and not switch(1 if on else 0):
+                missing[library] = _CANNOT_PRINT
+        if on and printed.ONEDNN not in missing:
+            self._call_onednn(stamped=printed.ONEDNN not in own)
         return missing
+
+    def _call_onednn(self, stamped: bool) -> None:
+        """Have oneDNN print a call. With the first it asks its environment, once, whether to print times of day."""
+        before = os.environ.get(_STAMP)
+        if stamped:
+            os.putenv(_STAMP, "1")  # for C only: the script finds its os.environ as it is
+        try:
+            with self.torch.no_grad(), unseen(self.torch):
+                self.torch.ones(1, dtype=self.torch.float32, device="cpu").to_mkldnn()
+        finally:
+            if stamped and before is None:
+                os.unsetenv(_STAMP)
+            elif stamped:
+                os.putenv(_STAMP, str(before))
 
     @property
     def prints(self) -> bool:  # type: ignore[override]

@@ -33,7 +33,7 @@ LOSS: Owner = ("loss", "forward")
 METRICS: Owner = ("metrics", "other")
 OPTIMIZER: Owner = (None, "optimizer")
 _GRADIENT = "GradientTape.gradient"
-_SILENT = "TensorFlow's own times of operators: oneDNN prints its calls only where ONEDNN_VERBOSE is set from the beginning"
+_SILENT = "TensorFlow's own times of operators: oneDNN prints its calls only where ONEDNN_VERBOSE=1 and ONEDNN_VERBOSE_TIMESTAMP=1 are set"
 _INTERNAL = (os.path.join("tensorflow", "python", ""), os.path.join("keras", "src", ""))
 _MODULES = (os.path.join("module", "module.py"), os.path.join("engine", "base_layer.py"))
 # Keras 3: module -> what it defines, its functions, and the method of Adapter that wraps them
@@ -495,8 +495,12 @@ class Adapter(Base):
 
     @property
     def prints(self) -> bool:  # type: ignore[override]
-        """Whether the script's environment has oneDNN print: it asks once, and TensorFlow's copy of it has no other switch."""
-        return any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
+        """Whether the script's environment has oneDNN print, and with the time of each call, without which it has no place.
+
+        It asks once, and TensorFlow's copy of it has no other switch.
+        """
+        stamped = any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP"))
+        return stamped and any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
 
     @property
     def queues(self) -> bool:  # type: ignore[override]

@@ -1,0 +1,44 @@
+"""Calls of the device's API in captures of totals: how many there were of each, and how long they took together."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.trace import Trace
+
+PINNED = r"(?i)^(?:cuda|hip)(?:HostAlloc|MallocHost|HostRegister|HostMalloc)|^cuMem(?:AllocHost|HostAlloc|HostRegister)"
+STREAMS = r"(?i)^(?:cuda|cu|hip)StreamCreate"
+ALLOCATIONS = r"(?i)^(?:cuda|hip)(?:Malloc|Free)|^cuMem(?:Alloc|Free)"
+LAUNCHES = r"(?i)^(?:cuda|hip)(?:Launch|ModuleLaunch|ExtModuleLaunch|ExtLaunch)|^cuLaunch"
+_WAITS = r"(?i)synchronize|memcpy|memset|streamwait|eventquery|streamquery|prefetch"
+_ASKS = r"(?i)get\w*attribute|deviceget|getdevice|getversion|iscapturing"
+_VARIANT = r"_v\d+$|_ptsz$|_ptds$"
+
+
+def sums(trace: Trace) -> pd.DataFrame:
+    """Return count and ns of the calls by name, without what tells their variants; empty where the capture tells none.
+
+    later_ns: ns without the longest one, which of many holds the first use of the device.
+    """
+    totals = trace.totals
+    calls = totals[(totals["table"] == "calls").to_numpy(bool)]
+    names = calls["name"].astype("string").str.replace(_VARIANT, "", regex=True)
+    table = calls[["count", "duration_ns"]].astype(float).rename(columns={"duration_ns": "ns"})
+    table["later_ns"] = table["ns"] - calls["max_ns"].astype("Float64").fillna(0).to_numpy(float)
+    result = table.groupby(names.to_numpy(object)).sum()
+    result.index = result.index.astype("string")
+    return result
+
+
+def of_the_host(calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls whose time is the host's own.
+
+    Calls that wait for the device take as long as that needs; those that ask what device there is come at its first use.
+    """
+    names = calls.index
+    return calls[~(names.str.contains(_WAITS) | names.str.contains(_ASKS)).astype(bool)]
+
+
+def named(calls: pd.DataFrame, pattern: str) -> pd.DataFrame:
+    """Return the calls whose names match."""
+    return calls[calls.index.str.contains(pattern).astype(bool)]

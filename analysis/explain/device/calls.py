@@ -1,0 +1,58 @@
+"""Calls of the device's API in captures of totals: what they tell of copies, and what the host spends in them.
+
+A capture of totals has no idle time, so that what the host does beside the device's work is in no part of the account.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.attribution import call_totals
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
+from kernelscope.analysis.explain.device.side import DeviceSide
+
+_MANY = 20  # calls: of fewer most is the first use of the device
+_LEAST = 0.1  # of the device's time
+_NAMED = 3
+_REMEDIES = (
+    (r"(?i)malloc|free|alloc|register", "allocate once, before the loop, or from a pool (cudaMallocAsync, a caching allocator)"),
+    (r"(?i)launch", "fewer, larger kernels, or a CUDA graph of them"),
+    (r"(?i)create|destroy", "create streams, events and handles once, before the loop"),
+)
+
+
+def makes(side: DeviceSide, pattern: str) -> bool:
+    """Return whether a side's totals hold calls whose names match."""
+    return len(call_totals.named(call_totals.sums(side.trace), pattern)) > 0
+
+
+def sentence(case: DeviceCase) -> str | None:
+    """Return where the host spends more on one side, by which calls, and what to do; None where the device's work says more.
+
+    Calls that wait for the device are left out: their time is its time.
+    """
+    if not case.totals:
+        return None
+    a, b = (call_totals.of_the_host(call_totals.sums(case.side(key).trace)) for key in SIDES)
+    both = a.add_prefix("a_").join(b.add_prefix("b_"), how="outer").fillna(0)
+    pinned = both.index.str.contains(call_totals.PINNED).astype(bool)
+    both = both[((both[["a_count", "b_count"]].max(axis=1) >= _MANY) | pinned).to_numpy(bool)]
+    delta = both["b_ns"] - both["a_ns"]
+    device = abs(case.b.account.step_ns - case.a.account.step_ns)
+    if abs(delta.sum()) < max(_LEAST * case.step_ns, device / 2):
+        return None
+    slower = case.b if delta.sum() > 0 else case.a
+    mine = both[(delta * delta.sum() > 0).to_numpy(bool)]
+    mine = mine.loc[(mine["b_ns"] - mine["a_ns"]).abs().sort_values(ascending=False).index[:_NAMED]]
+    named = "; ".join(f"{name} {_change(case, row)}" for name, row in mine.iterrows())
+    remedy = next((text for pattern, text in _REMEDIES if pd.Series(mine.index[:1]).str.contains(pattern).any()), None)
+    spent = f"the host spends {words.duration(abs(float(delta.sum())))} more in calls in {slower.name}, beside the device's work"
+    return f"{spent}: {named}{f'; try: {remedy}' if remedy else ''}"
+
+
+def _change(case: DeviceCase, row: pd.Series) -> str:
+    sides = [
+        f"{words.count(row[f'{key}_count'])} calls ({words.duration(row[f'{key}_ns'])}) in {case.side(key).name}" for key in SIDES
+    ]
+    return ", ".join(sides)

@@ -1,0 +1,52 @@
+"""Advice on captures of totals: what calls and numbers of copies tell where no timeline does."""
+
+import pytest
+
+import kernelscope as ks
+from tests.analysis.printed_totals import text_of
+
+KERNELS = [("step(float*)", 1000, 100.0)]
+
+
+@pytest.fixture
+def advised(tmp_path):
+    def run(work, calls=()):
+        path = tmp_path / "log.txt"
+        path.write_text(text_of(work, calls))
+        return {one["title"]: one for one in ks.advise(path)["advice"]}
+
+    return run
+
+
+def test_allocation_in_the_loop(advised):
+    calls = [("cudaMalloc", 500, 250.0), ("cudaFree", 500, 50.0), ("cudaLaunchKernel", 1000, 5.0)]
+    found = advised(KERNELS, calls)["memory of the device is allocated again and again"]
+    # without the longest call of each: as the text has it, one of 0.5 and one of 0.1 ms
+    assert found["saves_ns"] == 299_400_000
+    assert found["evidence"] == ["500 x cudaMalloc (250 ms), 500 x cudaFree (49.9 ms)."]
+
+
+def test_launches_that_take_longer_than_kernels(advised):
+    found = advised([("tiny(int)", 1000, 2.0)], [("cudaLaunchKernel", 1000, 5.0)])
+    one = found["kernels are shorter than the calls that launch them"]
+    assert one["evidence"] == ["1,000 x cudaLaunchKernel (5.00 ms): 5.00 µs each on average, and a kernel takes 2.00 µs."]
+    assert one["saves_ns"] == 2_995_000
+
+
+def test_many_small_copies(advised):
+    found = advised([*KERNELS, ("[CUDA memcpy DtoH]", 20_000, 30.0)])["many small copies between host and device"]
+    assert found["evidence"][0] == "20,000 copies take 1.50 µs each on average, about what the smallest one takes."
+    assert found["saves_ns"] == 29_700_000
+
+
+@pytest.mark.parametrize(
+    ("work", "calls"),
+    [
+        (KERNELS, [("cudaMalloc", 3, 250.0), ("cudaFree", 3, 50.0)]),  # the first use of the device
+        (KERNELS, [("cudaMalloc", 500, 5.0)]),  # little of the device's time
+        (KERNELS, [("cudaLaunchKernel", 1000, 5.0)]),  # kernels are longer
+        ([("once(int)", 3, 0.006)], [("cudaLaunchKernel", 3, 40.0)]),  # a program that launches three kernels
+    ],
+)
+def test_what_is_as_it_should_be_gets_no_advice(advised, work, calls):
+    assert not advised(work, calls)

@@ -1,0 +1,95 @@
+"""Totals without a timeline: what adds up is not how long a program takes, and calls and copies tell what kernels do not."""
+
+import pytest
+
+import kernelscope as ks
+from kernelscope.reports import explanation
+from tests.analysis.printed_totals import text_of
+
+
+@pytest.fixture
+def explained(tmp_path):
+    def run(a, b):
+        paths = []
+        for name, (work, calls) in zip("ab", (a, b), strict=True):
+            paths.append(tmp_path / f"{name}.txt")
+            paths[-1].write_text(text_of(work, calls))
+        return ks.explain(*paths)
+
+    return run
+
+
+SAXPY = [("saxpy(float*)", 10, 20.0)]
+
+
+def test_the_answer_says_that_durations_add_up_and_no_more(explained):
+    result = explained((SAXPY, []), ([("saxpy(float*)", 10, 30.0)], []))
+    said = explanation.answer(result)
+    assert said.startswith("kernels and copies of B add up to 10.00 ms more than those of A (+50%): 20.00 → 30.00 ms")
+    assert "slower" not in said.partition(";")[0]
+    assert [line for line in explanation.gaps(result) if "timeline" in line] == [
+        "both have no timeline: durations are added up, whatever ran at the same time"
+    ]
+
+
+def test_calls_that_one_side_makes_in_its_loop_are_told_with_their_remedy(explained):
+    calls = [("cudaMalloc", 1000, 300.0), ("cudaFree", 1000, 100.0), ("cudaDeviceSynchronize", 1000, 900.0)]
+    result = explained((SAXPY, [("cudaMalloc", 2, 90.0)]), (SAXPY, calls))
+    assert result["calls"].startswith(
+        "the host spends 310 ms more in calls in B, beside the device's work: cudaMalloc 2 calls (90.0 ms) in A, 1,000 calls "
+        "(300 ms) in B; cudaFree 0 calls (0 ns) in A, 1,000 calls (100 ms) in B; try: allocate once"
+    )
+    assert result["calls"] in explanation.warnings(result)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [("cudaMalloc", 2, 90.0)],  # the first use of the device, here and there
+        [("cudaDeviceSynchronize", 1000, 900.0)],  # a wait
+        [("cudaMalloc", 1000, 1.0)],  # little of the device's time
+    ],
+)
+def test_other_calls_are_not_told(explained, calls):
+    assert explained((SAXPY, []), (SAXPY, calls))["calls"] is None
+
+
+def test_many_small_copies_are_told_by_their_number(explained):
+    result = explained(([*SAXPY, ("[CUDA memcpy DtoH]", 4000, 6.0)], []), ([*SAXPY, ("[CUDA memcpy DtoH]", 4, 0.2)], []))
+    (first,) = result["findings"]
+    assert "4,000 copies of 1.50 µs on average in A, 4 copies of 50.0 µs on average in B" in first["title"]
+    assert first["remedy"].startswith("one copy of many values")
+    assert first["explains_ns"] == -5_800_000
+
+
+def test_copies_on_several_streams_may_overlap(explained):
+    copies = [("[CUDA memcpy HtoD]", 30, 60.0)], [("[CUDA memcpy HtoD]", 30, 100.0)]
+    calls = [("cudaHostAlloc", 3, 600.0)], [("cudaHostAlloc", 3, 600.0), ("cudaStreamCreate", 2, 0.1)]
+    (first,) = explained((copies[0], calls[0]), (copies[1], calls[1]))["findings"]
+    assert first["confidence"] == "low"
+    assert "they may overlap on several streams" in first["title"]
+    assert "waits" not in " ".join(first["evidence"])
+
+
+def test_pinned_memory_is_told_by_the_call_that_allocates_it(explained):
+    copies = [("[CUDA memcpy HtoD]", 3, 300.0)], [("[CUDA memcpy HtoD]", 3, 100.0)]
+    (first,) = explained((copies[0], [("cudaMalloc", 3, 1.0)]), (copies[1], [("cudaHostAlloc", 3, 20.0)]))["findings"]
+    assert "pinned memory in B, which allocates it" in first["title"]
+    assert first["confidence"] == "medium"
+
+
+def test_a_kernel_that_runs_more_often_is_told_apart_from_one_that_takes_longer(explained):
+    (often,) = explained((SAXPY, []), ([("saxpy(float*)", 30, 60.0)], []))["findings"]
+    assert "run more often in B than in A: 20.0 ms in A, 60.0 ms in B, 10 and 30 in all" in often["title"]
+    (longer,) = explained((SAXPY, []), ([("saxpy(float*)", 11, 60.0)], []))["findings"]
+    assert "take longer in B than in A" in longer["title"]
+    assert longer["evidence"][0] == "One execution takes on average: saxpy 2.00 ms in A, 5.45 ms in B."
+    assert "grids" in longer["remedy"]
+    assert "leave out" not in longer["remedy"]
+
+
+def test_a_dropout_of_pytorch_s_own_is_no_fused_kernel(explained):
+    dropout = "void at::native::_GLOBAL__N__1::fused_dropout_kernel_vec<float>(int)"
+    many = [(f"void at::native::vectorized_elementwise_kernel<4, at::native::f{n}>(int)", 100, 10.0) for n in range(4)]
+    result = explained(([*many[:2], (dropout, 20, 30.0)], []), (many, []))
+    assert not any("fusion" in one["cause"] for one in result["findings"])
