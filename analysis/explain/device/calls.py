@@ -36,7 +36,7 @@ def sentence(case: DeviceCase) -> str | None:
         return None
     a, b = (call_totals.of_the_host(call_totals.sums(case.side(key).trace)) for key in SIDES)
     both = a.add_prefix("a_").join(b.add_prefix("b_"), how="outer").fillna(0)
-    pinned = both.index.str.contains(call_totals.PINNED).astype(bool)
+    pinned = both.index.str.contains(call_totals.PINNED).astype(bool) & ((both["a_count"] == 0) ^ (both["b_count"] == 0))
     both = both[((both[["a_count", "b_count"]].max(axis=1) >= _MANY) | pinned).to_numpy(bool)]
     delta = both["b_ns"] - both["a_ns"]
     device = abs(case.b.account.step_ns - case.a.account.step_ns)

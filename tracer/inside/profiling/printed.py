@@ -14,7 +14,7 @@ import re
 import resource
 import select
 import sys
-from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Collection, Iterable, Iterator, List, Optional, Tuple
 
 from kernelscope.tracer.inside.own import open, os
 from kernelscope.tracer.inside.profiling.descriptors import is_still, moved
@@ -36,6 +36,7 @@ _HIGH = 512  # the kernel's table of descriptors is as long as the largest numbe
 _PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE of <linux/falloc.h>
 ONEDNN, MKL = "oneDNN", "MKL"
 VARIABLES = {ONEDNN: ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"), MKL: ("MKL_VERBOSE",)}
+STAMPS = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
 TIMED = "timed"  # among a program's own: lines of oneDNN without a time are its own, as those that it is to print for us have one
 # At the beginning of a line what begins so is a library's, and behind the program's own text only what is so in all its parts
 _BEGINNINGS = {ONEDNN: rb"(?:one|mkl)?dnnl?_verbose,", MKL: rb"MKL_VERBOSE "}
@@ -68,7 +69,16 @@ class Unrecorded(Exception):
 
 def asked_for() -> List[str]:
     """Return the libraries that the program's environment has print their calls: those lines are its own."""
-    return [library for library, names in VARIABLES.items() if any(os.environ.get(one) not in (None, "", "0") for one in names)]
+    return [library for library, names in VARIABLES.items() if _is_set(names)]
+
+
+def stamped() -> bool:
+    """Return whether the program's environment has oneDNN print the time of each call."""
+    return _is_set(STAMPS)
+
+
+def _is_set(names: Iterable[str]) -> bool:
+    return any(os.environ.get(name) not in (None, "", "0") for name in names)
 
 
 @functools.lru_cache(maxsize=None)
@@ -206,12 +216,13 @@ class Printed(object):
         return _LINE_BUFFERED if getattr(self._libc, "__flbf")(self._stdout) else _FULLY_BUFFERED
 
     def timed(self) -> bool:
-        """Return whether the first call of oneDNN that was printed has its time, as then all have that are printed for us."""
+        """Return whether lines of oneDNN have the time of each call: where they are printed for us the first one shows it."""
+        if ONEDNN in self.own:
+            return stamped()
         self._libc.fflush(None)
-        content = os.pread(self.marker_fd, CHUNK, self._done)
-        if ONEDNN not in self.own and _STAMPED.search(content):
+        if _STAMPED.search(os.pread(self.marker_fd, CHUNK, self._done)):
             self.own.append(TIMED)
-        return bool(_STAMPED.search(content))
+        return TIMED in self.own
 
     def drain(self) -> bool:
         """Hand on what was printed since the last time; return whether that was so little that it may go on."""

@@ -12,6 +12,7 @@ from kernelscope.analysis.trace import MAIN
 
 _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
 _NARROW = ("f16", "bf16")
+_WIDTHS: dict[str | None, int] = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2}  # bytes
 _SINGLE = ("f32", "tf32")
 _APART = 0.3  # by which their shares of the time must differ
 _MOST = 0.5  # share of the main kernels' time that one type must have
@@ -109,6 +110,21 @@ def partly(case: DeviceCase) -> Iterator[DeviceFinding]:
     yield DeviceFinding("precision", title, rows["row"].tolist(), "high", words.both(case, rows), remedy, structural=True)
 
 
+def of_other_kernels(case: DeviceCase) -> Iterator[DeviceFinding]:
+    """Programs without products and the like: as many kernels, in a narrower type on the side that is faster."""
+    rows = case.kernels()
+    types = {key: _type(rows, key) for key in SIDES}
+    counts = [float(rows[f"{key}_count"].sum()) for key in SIDES]
+    if len(case.all_kernels(MAIN)) or None in types.values() or types["a"] == types["b"] or not case.same_device:
+        return
+    slow, slower, fast, _ = words.slower(case, rows)
+    if _WIDTHS.get(types[slow], 0) <= _WIDTHS.get(types[fast], 0) or min(counts) < _AS_MANY * max(counts):
+        return
+    title = f"other types: {case.a.name} computes in {types['a']}, {case.b.name} in {types['b']}; {words.of_rows(case, rows)}"
+    remedy = f"{types[fast]} in {slower}, too, where the results allow it: fewer bytes are moved, and narrower units compute"
+    yield DeviceFinding("precision", title, rows["row"].tolist(), "medium", words.both(case, rows), remedy, structural=True)
+
+
 def _type(rows: pd.DataFrame, key: str) -> str | None:
     """Return the type in which a side spends most of its main kernels' time; None where none is known to.
 
@@ -150,4 +166,4 @@ def _narrow(kernels: pd.DataFrame, key: str) -> float:
     return float(times.reindex(list(_NARROW)).fillna(0).sum()) / whole if whole else 0.0
 
 
-RULES = (other_types, partly)
+RULES = (other_types, partly, of_other_kernels)

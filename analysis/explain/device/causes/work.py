@@ -62,7 +62,7 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     slow, slower, fast, faster = words.slower(case, mine)
     more = counts[slow] > 1.02 * counts[fast] + 0.5
     name = {
-        "unknown": "kernels of unknown kind",
+        "unknown": "kernels",
         "small": "elementwise and other small kernels",
         INPUT: "kernels that prepare input on the device",
     }.get(kind, f"{kind} kernels")

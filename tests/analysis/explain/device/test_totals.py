@@ -88,6 +88,14 @@ def test_a_kernel_that_runs_more_often_is_told_apart_from_one_that_takes_longer(
     assert "leave out" not in longer["remedy"]
 
 
+def test_types_that_names_tell(explained):
+    wide, narrow = ([(f"void stencil<{one}>({one}*, int)", 2, ms)] for one, ms in (("float", 9.0), ("__half", 8.0)))
+    (first,) = explained((wide, []), (narrow, []))["findings"]
+    assert first["title"] == "other types: A computes in f32, B in f16; 9.00 ms in A, 8.00 ms in B"
+    assert first["confidence"] == "medium"
+    assert not any(one["cause"] == "precision" for one in explained((wide, []), ([(narrow[0][0], 2, 12.0)], []))["findings"])
+
+
 def test_a_dropout_of_pytorch_s_own_is_no_fused_kernel(explained):
     dropout = "void at::native::_GLOBAL__N__1::fused_dropout_kernel_vec<float>(int)"
     many = [(f"void at::native::vectorized_elementwise_kernel<4, at::native::f{n}>(int)", 100, 10.0) for n in range(4)]

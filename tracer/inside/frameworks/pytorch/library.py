@@ -1,6 +1,7 @@
 """PyTorch itself, whoever uses it: its versions, the settings in force, how code was compiled, and torch.profiler."""
 
 import functools
+import gc
 import re
 import sys
 from typing import Any, Callable, Dict, List, Optional
@@ -10,6 +11,7 @@ from kernelscope.tracer.inside.frameworks.workload import cores
 from kernelscope.tracer.inside.own import os
 from kernelscope.tracer.inside.packing import pack
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.profiling.printed import Unrecorded
 from kernelscope.tracer.inside.ranges import Recorder
 
 TRACE_FILE = "operators.pt.trace.json.gz"
@@ -113,6 +115,15 @@ class Library(object):
             compiled = [text for text in compiled if not text.startswith("torch.compile")]
         return "compiled: " + ", ".join(compiled) if compiled else "eager"
 
+    def refuse_a_second_profiler(self) -> None:
+        """Raise Unrecorded where the script's own profiler runs, which would see what we call, or is about to.
+
+        In the warm-up of its schedule it is prepared, which nothing but the object itself tells.
+        """
+        module = self.torch.autograd.profiler
+        if getattr(module, "_is_profiler_enabled", False) or any(map(_is_prepared, _all_of(module.profile))):
+            raise Unrecorded("the script uses torch.profiler itself, and only one can run")
+
     def start_profiler(self, on_gpu: bool) -> None:
         """Start torch.profiler. on_gpu: whether it records a GPU's kernels, too; then no other collector may have CUPTI."""
         profiler = self.torch.profiler
@@ -165,6 +176,16 @@ def _of_gpus(ranged: Callable[..., Any]) -> Callable[..., Any]:
         return called
 
     return wrapped
+
+
+def _all_of(kind: type) -> List[Any]:
+    return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+
+
+def _is_prepared(profiler: Any) -> bool:
+    """Return whether a profiler of torch.autograd has begun and not ended."""
+    known = vars(profiler)
+    return bool(known.get("enabled") and known.get("entered")) and known.get("kineto_results") is None
 
 
 def _asked(owner: Any, name: str) -> Any:

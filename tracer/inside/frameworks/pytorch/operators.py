@@ -17,7 +17,6 @@ from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.profiling import muted
 from kernelscope.tracer.inside.profiling.patches import Patches
-from kernelscope.tracer.inside.profiling.printed import Unrecorded
 
 # What libkineto says when it starts and stops: that it does, with the time of day and its process and thread; and where that is
 # another thread than that which loaded it, what matters for its daemon alone
@@ -41,8 +40,7 @@ class Operators(object):
 
     def start(self) -> None:
         """Start the profiler, between two steps."""
-        if getattr(self._module, "_is_profiler_enabled", False):
-            raise Unrecorded("the script uses torch.profiler itself, and only one can run")
+        self._library.refuse_a_second_profiler()
         self._thread = get_ident()
         with muted.without(_SAYS, self._folder):
             self._library.start_profiler(self._on_gpu)

@@ -29,7 +29,6 @@ from kernelscope.tracer.inside.ranges import Recorder
 # How many times as much as a bare range one around a module costs, one of its gradients, and the hook that opens that: it is set
 # on a tensor, and the gradient becomes an object of Python's for it. Measured of policy gradients on CartPole.
 FORWARD, BACKWARD, HOOK = 7.0, 2.0, 4.0
-_STAMP = "ONEDNN_VERBOSE_TIMESTAMP"
 _CANNOT_PRINT = "this build of PyTorch cannot switch them on"
 _BACKWARD = "backward"  # ends steps where no optimizer is made
 
@@ -251,10 +250,12 @@ class Adapter(Base):
 
     def warm_up(self) -> None:
         """Call oneDNN and MKL once: MKL's first line of its verbose mode takes it some 0.4 s."""
-        torch = self.torch
+        torch, own = self.torch, printed.asked_for()
         with torch.no_grad():
-            torch.nn.functional.conv2d(torch.ones(1, 8, 8, 8), torch.ones(8, 8, 3, 3))
-            torch.mm(torch.ones(32, 32), torch.ones(32, 32))
+            if printed.ONEDNN not in own:
+                torch.nn.functional.conv2d(torch.ones(1, 8, 8, 8), torch.ones(8, 8, 3, 3))
+            if printed.MKL not in own:
+                torch.mm(torch.ones(32, 32), torch.ones(32, 32))
 
     def interruptible(self) -> bool:
         """Return whether no operator of backward is open."""
@@ -290,6 +291,8 @@ class Adapter(Base):
 
     def printing(self, on: bool) -> Dict[str, str]:
         """Switch the printing of oneDNN and MKL, of those that the script's environment does not have print already."""
+        if on:
+            self.library.refuse_a_second_profiler()
         missing, own = {}, printed.asked_for()
         for name, library in (("mkldnn", printed.ONEDNN), ("mkl", printed.MKL)):
             switch = getattr(getattr(self.torch._C, "_verbose", None), name + "_set_verbose", None)
@@ -297,23 +300,23 @@ class Adapter(Base):
                 missing[library] = _CANNOT_PRINT
             elif library not in own and not switch(1 if on else 0):
                 missing[library] = _CANNOT_PRINT
-        if on and printed.ONEDNN not in missing:
-            self._call_onednn(stamped=printed.ONEDNN not in own)
+        if on and printed.ONEDNN not in missing and printed.ONEDNN not in own:
+            self._stamp_lines()
         return missing
 
-    def _call_onednn(self, stamped: bool) -> None:
-        """Have oneDNN print a call. With the first it asks its environment, once, whether to print times of day."""
-        before = os.environ.get(_STAMP)
-        if stamped:
-            os.putenv(_STAMP, "1")  # for C only: the script finds its os.environ as it is
+    def _stamp_lines(self) -> None:
+        """Have oneDNN print a call: with the first it asks its environment, once, whether to print times of day."""
+        name = printed.STAMPS[0]
+        before = os.environ.get(name)
+        os.putenv(name, "1")  # for C only: the script finds its os.environ as it is
         try:
             with self.torch.no_grad(), unseen(self.torch):
                 self.torch.ones(1, dtype=self.torch.float32, device="cpu").to_mkldnn()
         finally:
-            if stamped and before is None:
-                os.unsetenv(_STAMP)
-            elif stamped:
-                os.putenv(_STAMP, str(before))
+            if before is None:
+                os.unsetenv(name)
+            else:
+                os.putenv(name, before)
 
     @property
     def prints(self) -> bool:  # type: ignore[override]

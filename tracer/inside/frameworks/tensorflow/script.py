@@ -24,7 +24,7 @@ from kernelscope.tracer.inside.frameworks.tensorflow.sessions import CALL, Fetch
 from kernelscope.tracer.inside.frameworks.tensorflow.tracing import Tracings
 from kernelscope.tracer.inside.originals import dump
 from kernelscope.tracer.inside.own import open, os
-from kernelscope.tracer.inside.profiling import imports
+from kernelscope.tracer.inside.profiling import imports, printed
 from kernelscope.tracer.inside.ranges import Recorder
 
 SCOPES_FILE = "operators.scopes.json"
@@ -499,8 +499,7 @@ class Adapter(Base):
 
         It asks once, and TensorFlow's copy of it has no other switch.
         """
-        stamped = any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP"))
-        return stamped and any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
+        return printed.ONEDNN in printed.asked_for() and printed.stamped()
 
     @property
     def queues(self) -> bool:  # type: ignore[override]
