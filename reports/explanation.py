@@ -126,7 +126,12 @@ def answer(result: Result) -> str:
 
 
 def _largest(result: Result) -> str:
-    """Return what makes most of the difference, in few words; nothing where causes that hide each other are told first."""
+    """Return what makes most of the difference, in few words, or what the host does beside it where that is more.
+
+    Nothing is said where causes that hide each other are told first.
+    """
+    if result.get("calls"):
+        return f"; {str(result['calls']).partition(': ')[0]}"
     shown, whole = scale(result), total(result)
     found = [one for one in causes(result)[0] if one.delta_ns * whole > 0]
     alike = result.get("significant") is False and "hidden" not in result
@@ -155,7 +160,7 @@ def _difference(result: Result) -> str:
     if adds_up(result):
         more = "more" if delta > 0 else "less"
         much = f"{shown.number(abs(delta))} {shown.unit} {more} than those of {a}{_relative(result)}"
-        return f"kernels and copies of {b} add up to {much}: {_steps(result, shown)}"
+        return f"Kernels and copies of {b} add up to {much}: {_steps(result, shown)}"
     verb = "slower" if delta > 0 else "faster"
     low, high = result.get("wall_interval_ns") or (delta, delta)
     if low <= 0 <= high:

@@ -25,7 +25,7 @@ SAXPY = [("saxpy(float*)", 10, 20.0)]
 def test_the_answer_says_that_durations_add_up_and_no_more(explained):
     result = explained((SAXPY, []), ([("saxpy(float*)", 10, 30.0)], []))
     said = explanation.answer(result)
-    assert said.startswith("kernels and copies of B add up to 10.00 ms more than those of A (+50%): 20.00 → 30.00 ms")
+    assert said.startswith("Kernels and copies of B add up to 10.00 ms more than those of A (+50%): 20.00 → 30.00 ms")
     assert "slower" not in said.partition(";")[0]
     assert [line for line in explanation.gaps(result) if "timeline" in line] == [
         "both have no timeline: durations are added up, whatever ran at the same time"
@@ -40,6 +40,7 @@ def test_calls_that_one_side_makes_in_its_loop_are_told_with_their_remedy(explai
         "(300 ms) in B; cudaFree 0 calls (0 ns) in A, 1,000 calls (100 ms) in B; try: allocate once"
     )
     assert result["calls"] in explanation.warnings(result)
+    assert explanation.answer(result).endswith("; the host spends 310 ms more in calls in B, beside the device's work")
 
 
 @pytest.mark.parametrize(
