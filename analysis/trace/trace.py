@@ -48,6 +48,9 @@ KINDS = (
 )  # fmt: skip
 CONVOLUTIONS, MAIN = KINDS[:3], KINDS[:6]  # MAIN: where networks have their operations
 
+# The name of the kernel, of unknown kind, that stands for what a summary's own total has beyond the rows that were printed
+UNLISTED = "(in rows that were not printed)"
+
 # How an operator or kernel came by its layer, strongest first.
 METHODS = (
     "launch range", "operator name", "sequence number", "graph order", "stream order", "shape", "time", "none",
