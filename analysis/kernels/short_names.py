@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import accumulate
 
-from kernelscope.analysis.kernels import functors
+from kernelscope.analysis.kernels import functors, mangled_names
 
 _LONGEST = 60
+_READ = 2000  # characters of a mangled name
 _SPLIT = re.compile(r"split_?k", re.IGNORECASE)
 _GENERAL = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|foreach|cutlass::Kernel\d?$")
 _FUNCTOR = re.compile(
@@ -29,6 +31,7 @@ _TILE = re.compile(r"Cta_tile<[\w:]+, \(int\)(\d+), \(int\)(\d+), \(int\)(\d+)")
 _TILED = re.compile(
     r"(?P<what>sm\d+_xmma_[a-z]+(?:_[a-z]+)*)_\w*?(?:_(?P<operands>[nt]{2}_[nt]))?_tilesize(?P<tile>\d+x\d+x\d+)_\w*"
 )
+_HELD = re.compile(r"(ck_tile::kentry\w*)<[^A-Za-z]*(?:\w+::)*(\w+)")  # AMD's: what it runs is its first argument that is a type
 _RETURN = re.compile(r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)")
 _WORD = re.compile(r"\w+")
 _PART = re.compile(r"[^\W_]+")
@@ -44,7 +47,10 @@ def short(name: object) -> str:
     Of a general kernel, such as PyTorch's elementwise ones, with what it computes: elementwise_kernel (MulFunctor).
     """
     text = functors.without_note(str(name))
+    text = _unmangled(text) if mangled_names.is_mangled(text) else text
     plain = _plain(text)
+    if held := _HELD.search(text[:2000]):
+        return f"{held[1]} ({held[2]})"
     if told := functors.short(text, plain):
         return told
     result = [one for one in _FUNCTOR.findall(text[:2000]) if one not in _WRAPPERS and one != plain]
@@ -69,6 +75,16 @@ def apart(names: Iterable[str]) -> dict[str, str]:
             for place, (name, words) in enumerate(zip(same, told, strict=True), start=1):
                 result[name] = words if words and numbered[words] == 1 else f"{words} (variant {place})".strip()
     return result
+
+
+def _unmangled(name: str) -> str:
+    """Return a mangled name as text, without the types of its parameters, which follow it behind a comma."""
+    text = mangled_names.readable(name)[:_READ]
+    depths = accumulate((char == "<") - (char == ">") for char in text)
+    end = next(
+        (place for place, (char, depth) in enumerate(zip(text, depths, strict=True)) if char == "," and depth <= 0), len(text)
+    )
+    return text[:end]
 
 
 def _own_words(names: list[str], word: re.Pattern[str]) -> list[str]:

@@ -10,6 +10,7 @@ import pandas as pd
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, INTERRUPTED, OUTSIDE
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
+from kernelscope.analysis.trace import UNLISTED
 
 PARTS = 8
 _MANY = 3  # kernels named in one row
@@ -27,6 +28,8 @@ def label(row: Any) -> str:
         return "(exposed communication)"
     if row.part == INTERRUPTED:
         return "(another process has the device)"
+    if row.name == UNLISTED:
+        return UNLISTED
     return "(CUDA graph)" if row.part == GRAPH else str(row.kind) if isinstance(row.kind, str) else "unknown"
 
 

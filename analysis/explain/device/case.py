@@ -14,7 +14,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, TOTALS, DeviceAccount
 from kernelscope.analysis.accounting.statistics import reach_of_difference
 from kernelscope.analysis.explain.device.side import DeviceSide
-from kernelscope.analysis.trace import CONVOLUTIONS
+from kernelscope.analysis.trace import CONVOLUTIONS, UNLISTED
 
 if TYPE_CHECKING:
     from kernelscope.analysis.explain.device.alignment import Replacement
@@ -133,6 +133,15 @@ class DeviceCase:
         """Return the rows left of computing kernels, of these kinds only where any are given."""
         return _computing(self.left, kinds)
 
+    def unlisted_ns(self, key: str) -> int:
+        """Return how much of a side's time is in rows that a summary did not print."""
+        return int(self.rows.loc[_is_unlisted(self.rows), f"{key}_ns"].sum())
+
+    def unsure_ns(self, rows: pd.DataFrame) -> int:
+        """Return how much of the rows' difference may be gone, as what one side alone prints the other may have, unprinted."""
+        alone = {key: rows.loc[(rows[f"{other}_count"] <= 0).to_numpy(bool), f"{key}_ns"].sum() for key, other in ("ab", "ba")}
+        return int(min(alone["a"], self.unlisted_ns("b")) + min(alone["b"], self.unlisted_ns("a")))
+
     def idle(self, causes: Collection[str]) -> pd.DataFrame:
         """Return the rows left of idle time by these causes."""
         left = self.left
@@ -159,7 +168,7 @@ class DeviceCase:
         """Return whether the rows' difference is more than two recordings of one program differ by."""
         if rows.empty:
             return False
-        delta = abs(int(rows["delta_ns"].sum()))
+        delta = abs(int(rows["delta_ns"].sum())) - self.unsure_ns(rows)
         own = max(float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
         off = self.reach_ns(rows)
         idle = bool((rows["part"] == IDLE).any())
@@ -237,8 +246,12 @@ class DeviceCase:
 
 
 def _computing(rows: pd.DataFrame, kinds: Collection[str] | None) -> pd.DataFrame:
-    rows = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
+    rows = rows[(rows["part"] == COMPUTE).to_numpy(bool) & ~_is_unlisted(rows)]
     return rows if kinds is None else rows[rows["kind"].isin(list(kinds)).to_numpy(bool)]
+
+
+def _is_unlisted(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    return (rows["name"].fillna("") == UNLISTED).to_numpy(bool)
 
 
 def batches(values: Float) -> Float:

@@ -30,6 +30,7 @@ _PLACES = 2  # of them in a finding's evidence
 _OPPOSED = 0.5  # share of the larger movement from which an opposite one is said to hide it
 _STEPS, _TAIL = 3, 0.02  # so many steps at least; and the share of one that earlier work in it must take to be told
 _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of it
+_UNPRINTED = 0.1  # of a cause, that may be in rows that were not printed
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
 
@@ -199,6 +200,8 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
     off = case.reach_ns(rows)
     names = set(rows.loc[(rows["part"] == COMPUTE).to_numpy(bool), "name"].dropna())
     instead = [one.sentence() for one in case.replaced if one.a | one.b <= names and one.tells_apart()][:_PLACES]
+    unprinted = case.unsure_ns(rows)
+    caveat = f"Up to {words.duration(unprinted)} of it may be on the other side, too, in rows that were not printed."
     return {
         "cause": finding.cause,
         "title": finding.title,
@@ -207,7 +210,11 @@ def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[s
         "share": round(explains / delta, 4) if delta else None,
         "confidence": _confidence(case, finding, explains, off),
         "layers": [],
-        "evidence": [*finding.evidence, *([f"In the step in the middle: {'; '.join(instead)}."] if instead else [])],
+        "evidence": [
+            *([caveat] if unprinted > _UNPRINTED * abs(explains) else []),
+            *finding.evidence,
+            *([f"In the step in the middle: {'; '.join(instead)}."] if instead else []),
+        ],
         "remedy": finding.remedy,
         "rows": list(dict.fromkeys(owner[str(row)] for row in rows["row"]))[:40],
     }
@@ -255,6 +262,8 @@ def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: fl
     delta = case.b.account.step_ns - case.a.account.step_ns
     noise = _interval(case) is None and abs(delta) < CLOSE * case.a.account.step_ns if off is None else abs(explains) <= off
     unsure = noise and finding.confidence == "high"
+    if case.unsure_ns(case.rows_of(finding)) > _UNPRINTED * abs(explains):
+        return "low"
     return _LESS_SURE[finding.confidence] if unsure or _other_work(case) else finding.confidence
 
 

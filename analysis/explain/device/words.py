@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -66,3 +66,8 @@ def listed(texts: Iterable[str], most: int = 3) -> str:
     if len(distinct) <= most + 1:
         return " and ".join([*([", ".join(distinct[:-1])] if len(distinct) > 1 else []), *distinct[-1:]])
     return f"{', '.join(distinct[:most])} and {len(distinct) - most} more"
+
+
+def remedy(case: DeviceCase, texts: Mapping[str, str], key: str) -> str:
+    """Return what to do on a side, in the words of its framework; those for "" where there are none."""
+    return texts.get(str(case.side(key).facts.get("framework")), texts[""])

@@ -120,3 +120,15 @@ def test_hostile_names_of_thrust_have_a_short_name():
     for text in ("thrust::", "thrust::<a_functor<", "//a ", "// void thrust::a<b::", "closure<thrust::"):
         assert short("thrust::" + text * 20_000)
         assert short(text * 20_000 + "cub::")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("_Z9vectorAddPKfS0_Pfi", "vectorAdd"),
+        ("_ZN7ck_tile6kentryILi1ENS_19FmhaBwdDQDKDVKernelINS_2...", "ck_tile::kentry (FmhaBwdDQDKDVKernel)"),
+        ("void ck_tile::kentry<256, 2, ck_tile::FmhaFwdKernel<ck_tile::X>>(int)", "ck_tile::kentry (FmhaFwdKernel)"),
+    ],
+)
+def test_mangled_names_and_what_amd_s_kernels_run(name, expected):
+    assert short(name) == expected

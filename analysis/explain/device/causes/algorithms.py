@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import pandas as pd
+
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import CONVOLUTIONS
 
-_CONVOLUTION = "torch.backends.cudnn.benchmark = True chooses by measuring; channels-last layouts take other kernels"
+_CONVOLUTION = {
+    "pytorch": "torch.backends.cudnn.benchmark = True chooses by measuring; channels-last layouts take other kernels",
+    "tensorflow": "TF_CUDNN_USE_AUTOTUNE=1 (the default) chooses by measuring; data in NHWC takes other kernels than in NCHW",
+    "mxnet": "MXNET_CUDNN_AUTOTUNE_DEFAULT=1 or 2 chooses by measuring",
+    "onnxruntime": "cudnn_conv_algo_search=EXHAUSTIVE (the default) and prefer_nhwc of the CUDA provider",
+    "jax": "XLA_FLAGS=--xla_gpu_autotune_level=4 (the default) chooses by measuring",
+    "": "let cuDNN choose by measuring (autotuning); channels-last layouts take other kernels than channels-first ones",
+}
 _PRODUCT = "sizes that are multiples of 8 or 16, and factors stored as they are used, take faster kernels"
-_LAYOUT = "keep one memory layout throughout: model.to(memory_format=torch.channels_last), or channels first everywhere"
+_LIBRARY = "the product of a library (cuBLAS, hipBLASLt, CUTLASS) in {0}, as {1} has it"
+_LAYOUT = {
+    "pytorch": "keep one memory layout throughout: model.to(memory_format=torch.channels_last), or channels first everywhere",
+    "": "keep one memory layout throughout",
+}
 
 
 def convolutions(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Convolutions by other kernels."""
-    yield from _replaced(case, CONVOLUTIONS, "convolution algorithm", "convolutions", _CONVOLUTION)
+    yield from _replaced(case, CONVOLUTIONS, "convolution algorithm", "convolutions")
 
 
 def products(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Matrix products by other kernels."""
-    yield from _replaced(case, ["gemm"], "products by other kernels", "matrix products (GEMM)", _PRODUCT)
+    yield from _replaced(case, ["gemm"], "products by other kernels", "matrix products (GEMM)")
 
 
 def layouts(case: DeviceCase) -> Iterator[DeviceFinding]:
@@ -33,12 +46,13 @@ def layouts(case: DeviceCase) -> Iterator[DeviceFinding]:
         f"layout conversions: {words.count(counts['a'])} {case.per} in {case.a.name}, {words.count(counts['b'])} in"
         f" {case.b.name}, {words.of_rows(case, rows)}"
     )
+    remedy = words.remedy(case, _LAYOUT, words.slower(case, rows)[0])
     yield DeviceFinding(
-        "layout conversions", title, rows["row"].tolist(), "high", words.both(case, rows), _LAYOUT, structural=True
+        "layout conversions", title, rows["row"].tolist(), "high", words.both(case, rows), remedy, structural=True
     )
 
 
-def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str, remedy: str) -> Iterator[DeviceFinding]:
+def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str) -> Iterator[DeviceFinding]:
     """Yield a finding on kernels of these kinds that only one side executes, net of those that only the other does."""
     rows = case.kernels(kinds)
     one_sided = ((rows["a_count"] < 0.5) != (rows["b_count"] < 0.5)) & (rows["a_count"] + rows["b_count"] > 0)
@@ -50,7 +64,17 @@ def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str, r
     if min(counts.values()) < 0.8 * max(counts.values()):
         return  # other work rather than another way to do it
     title = f"{what} by other kernels: {words.of_rows(case, mine)}"
-    yield DeviceFinding(cause, title, mine["row"].tolist(), "high", words.both(case, mine), remedy, structural=True)
+    sure = "medium" if case.totals else "high"  # totals tell no sizes, so not whether both compute the same
+    yield DeviceFinding(cause, title, mine["row"].tolist(), sure, words.both(case, mine), _remedy(case, mine), structural=True)
+
+
+def _remedy(case: DeviceCase, rows: pd.DataFrame) -> str:
+    """Return what to do: of products that a program computes by a kernel of its own, what a library has."""
+    slow, slower, fast, faster = words.slower(case, rows)
+    if rows["kind"].isin(CONVOLUTIONS).any():
+        return words.remedy(case, _CONVOLUTION, slow)
+    own, known = (rows.loc[(rows[f"{key}_count"] > 0).to_numpy(bool), f"{key}_library"] for key in (slow, fast))
+    return _LIBRARY.format(slower, faster) if own.isna().all() and known.notna().any() else _PRODUCT
 
 
 RULES = (convolutions, products, layouts)

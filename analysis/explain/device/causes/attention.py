@@ -10,6 +10,7 @@ from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 _AROUND = ("softmax", "gemm", "random", "copy", "layout", "elementwise", "cast", "reduction")
+_BACKWARD = r"(?i)bwd|backward|_d[qkv]+_|dkdv|dgrad"
 _ANY = "a kernel that computes all of attention at once (flash attention): cuDNN, FlashAttention, xFormers"
 _REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its flash kernels take"
 
@@ -24,14 +25,22 @@ def other_attention(case: DeviceCase) -> Iterator[DeviceFinding]:
         yield from _unfused(case, rows)
         return
     mine = rows[((rows["a_count"] < 0.5) != (rows["b_count"] < 0.5)).to_numpy(bool)]
-    if mine.empty:
-        return
-    names = {key: words.kernel(mine.sort_values(f"{key}_ns", ascending=False)["name"].iloc[0]) for key in SIDES}
-    title = (
-        f"attention by other kernels: {names['a']} in {case.a.name}, {names['b']} in {case.b.name}, {words.of_rows(case, mine)}"
-    )
-    yield DeviceFinding(
-        "attention algorithm", title, mine["row"].tolist(), "high", words.both(case, mine), _remedy(case), structural=True
+    backward = mine["name"].str.contains(_BACKWARD).fillna(False).to_numpy(bool)
+    for part, what in ((mine[~backward], "attention"), (mine[backward], "attention's gradients")):
+        if len(part):
+            yield _by_other_kernels(case, part, what)
+
+
+def _by_other_kernels(case: DeviceCase, rows: pd.DataFrame, what: str) -> DeviceFinding:
+    """Return the finding that attention, or its gradients, is computed by kernels of other names."""
+    names = {key: words.kernel(rows.sort_values(f"{key}_ns", ascending=False)["name"].iloc[0]) for key in SIDES}
+    there = [f"{names[key]} in {case.side(key).name}" for key in SIDES if rows[f"{key}_count"].sum()]
+    title = f"{what} by other kernels: {', '.join(there)}, {words.of_rows(case, rows)}"
+    _, slower, fast, faster = words.slower(case, rows)
+    as_there = f"what chooses {names[fast]} in {faster}: its library, version, type or head size" if len(there) > 1 else ""
+    remedy = f"in {slower}: {as_there}" if as_there else _remedy(case)
+    return DeviceFinding(
+        "attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), remedy, structural=True
     )
 
 

@@ -73,7 +73,8 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
         title = f"{name} ({named}) {verb} in {slower} than in {faster}: {both}"
     else:
         time = words.duration(float(mine[f"{slow}_ns"].sum()))
-        title = f"only {slower} has {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
+        only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'has'}"
+        title = f"{only} {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
     more = more and not _each_takes_longer(mine, slow, fast)
     cause = f"more {name}" if more else f"slower {name}"
     sentences = [*_each(case, mine), *words.both(case, mine)]
