@@ -12,10 +12,11 @@ def text_of(work, calls=()):
     """Return what nvprof prints of work and calls: (name, count, ms in all) each."""
 
     def rows(first, table):
-        return [
-            f"{first if not number else ' ' * len(first)}50.00%  {ms:.4f}ms  {count}  {ms / count:.6f}ms  "
-            f"{ms / count:.6f}ms  {ms / count:.6f}ms  {name}"
-            for number, (name, count, ms) in enumerate(table)
-        ]
+        whole = sum(ms for _, _, ms in table)
+        lines = []
+        for number, (name, count, ms) in enumerate(table):
+            each = f"{ms / count:.6f}ms  " * 3
+            lines.append(f"{' ' * len(first) if number else first}{100 * ms / whole:.2f}%  {ms:.4f}ms  {count}  {each}{name}")
+        return lines
 
     return HEAD + "\n".join([*rows(FIRST, work), *rows("      API calls:  ", calls)]) + "\n"

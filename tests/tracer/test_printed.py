@@ -38,7 +38,13 @@ def test_lines_that_the_script_asked_for_are_its_own_too() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b"see onednn_verbose,v1\n", b"set MKL_VERBOSE =1\n", b"x MKL_VERBOSE f(1)\n", b"\rdnnl_verbose,exec\n"],
+    [
+        b"see onednn_verbose,v1\n",
+        b"set MKL_VERBOSE =1\n",
+        b"MKL_VERBOSE mine\n",
+        b"x MKL_VERBOSE f(1)\n",
+        b"\rdnnl_verbose,exec\n",
+    ],
 )
 def test_behind_the_scripts_own_text_a_line_is_a_librarys_only_where_all_of_it_is(text: bytes) -> None:
     assert printed.parted(_LINE + text) == (_LINE, text, b"")

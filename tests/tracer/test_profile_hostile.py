@@ -66,6 +66,13 @@ def test_a_script_that_fails_before_anything_was_measured_has_its_steps_told(tmp
     assert "not empty" not in again.stderr, "a recording of nothing is not in the way"
 
 
+def test_a_script_that_goes_on_after_its_last_step_is_not_said_to_have_ended_with_it(tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", sys.executable, str(BAD), "goes_on_without_steps", options=ONCE)
+    assert re.search(r"no step was seen any more after 8 steps, 1\.[2-9] s before the script ended; --passes rerun", done.stderr)
+    done = profiled(tmp_path / "replaced", sys.executable, str(BAD), "replaces_what_steps", options=ONCE)
+    assert "no step was seen any more after 8 steps, as the script has replaced Toy.step; mark each" in done.stderr
+
+
 def test_a_script_that_replaces_its_stdout(tmp_path: Path) -> None:
     done = _bad(tmp_path / "run", "replaces_stdout")
     assert (done.returncode, done.stdout) == (0, _ALL + "60 lines were kept\n")

@@ -8,6 +8,7 @@ from kernelscope.analysis.advise import words
 from kernelscope.analysis.advise.model import Advice, Rule
 from kernelscope.analysis.advise.subject import Subject
 from kernelscope.analysis.attribution import call_totals
+from kernelscope.analysis.trace import UNLISTED
 
 _MANY = 100  # calls: fewer may be of the program's start
 _SHARE = 0.1  # of what the device's work adds up to
@@ -38,6 +39,7 @@ def launches(subject: Subject) -> list[Advice]:
     """Kernels are shorter than the calls that launch them."""
     calls = _calls(subject, call_totals.LAUNCHES)
     kernels = subject.kernels()
+    kernels = kernels[(kernels["name"] != UNLISTED).fillna(True).to_numpy(bool)]
     count, ns = float(kernels["count"].sum()), float(kernels["duration_ns"].sum())
     launched, spent = float(calls["count"].sum()), float(calls["later_ns"].sum())
     if min(count, launched) < _MANY or spent / launched < ns / count:

@@ -54,9 +54,14 @@ def conversions(subject: Subject) -> list[Advice]:
     ]
 
 
+_QUANTISED = r"(?i)quant"  # changes of type that quantisation is made of
+_UNPACKS = r"(?i)dequant"
+
+
 def casts(subject: Subject) -> list[Advice]:
     """Tensors change their type."""
     rows = subject.kernels(("cast",))
+    rows = rows[~rows["name"].str.contains(_QUANTISED).fillna(False).to_numpy(bool)]
     ns = words.time_of(rows)
     return [
         Advice(
@@ -72,4 +77,24 @@ def casts(subject: Subject) -> list[Advice]:
     ]
 
 
-RULES: tuple[Rule, ...] = (conversions, casts)
+def unpacking(subject: Subject) -> list[Advice]:
+    """Weights of few bits are unpacked by kernels of their own, before products that need them."""
+    rows = subject.kernels(("cast",))
+    rows = rows[rows["name"].str.contains(_UNPACKS).fillna(False).to_numpy(bool)]
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "quantisation",
+            "quantised weights are unpacked before they are multiplied",
+            ns,
+            "all of it, where the product unpacks what it multiplies",
+            [f"Unpacking takes {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."],
+            "products that unpack weights as they read them (Marlin, AWQ and GPTQ kernels, llama.cpp mul_mat_q), or weights "
+            "that stay unpacked where many rows are multiplied at once",
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (conversions, casts, unpacking)

@@ -16,7 +16,7 @@ from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import account_rows, alignment, calls, causes, compiled, host_pace, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding, case_of, reach
+from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
 from kernelscope.analysis.explain.model import CLOSE
@@ -278,7 +278,7 @@ def _other_work(case: DeviceCase) -> list[str]:
 
     Fused attention stands for two products.
     """
-    if any(len(side.trace.graphs) for side in (case.a, case.b)):
+    if any(len(side.trace.graphs) for side in (case.a, case.b)) or any(case.unlisted_ns(key) for key in SIDES):
         return []
     main = case.all_kernels(MAIN)
     weight = np.where(main["kind"] == "attention", 2.0, 1.0)

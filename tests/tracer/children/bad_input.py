@@ -81,6 +81,17 @@ def writes_much_and_dies():
     run(STEPS, write, quiet=True)
 
 
+def goes_on_without_steps():
+    run(8)
+    time.sleep(1.2)
+
+
+def replaces_what_steps():
+    run(8)
+    toy_adapter.Adapter.replaced = lambda self: "Toy.step"
+    time.sleep(0.1)
+
+
 def changes_directory():
     os.chdir("/")
     run(STEPS)

@@ -97,6 +97,9 @@ class Base(object):
         """Let libraries print each of their calls, or stop them; return {library: reason} of those that cannot be told to."""
         return {}
 
+    def replaced(self) -> Optional[str]:
+        """Return what told of steps and what the script has since put a function of its own in the place of; None for nothing."""
+
     def settle(self) -> None:
         """Wait for work that is queued on a device: before a pass and at the end of its last step, inside it."""
 

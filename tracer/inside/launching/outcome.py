@@ -24,6 +24,7 @@ _SIGNALS = {
     signal.SIGFPE: "crashed (SIGFPE)",
     signal.SIGILL: "crashed (SIGILL)",
 }
+_LONG_NS = 1000000000  # after the last step that was seen; a program that ends takes less
 _WINDOW = 6  # steps that a script must have for --steps A:B, which takes four and begins with the second
 
 
@@ -269,7 +270,16 @@ class Result(object):
             return failed if self.status > SIGNALLED else failed + mend
         if steps < 2:
             return "not recorded, the script ended with its first step, and measuring begins after one; let it make two or more"
-        how = "not all recorded, the script ended after %s; --passes rerun runs it once for each pass" % self._steps(steps)
+        about = self._about_steps()
+        since, replaced = about.get("since_ns", 0), about.get("replaced")
+        goes_on = since >= 3 * about.get("median_ns", 0)
+        if goes_on and replaced:
+            unseen = "not all recorded, no step was seen any more after %s, as the script has replaced %s; mark each with "
+            return unseen % (self._steps(steps), replaced) + "kernelscope.tracer.step()"
+        how = "the script ended after %s" % self._steps(steps)
+        if goes_on and since >= _LONG_NS:
+            how = "no step was seen any more after %s, %.2g s before the script ended" % (self._steps(steps), since / 1e9)
+        how = "not all recorded, %s; --passes rerun runs it once for each pass" % how
         return how if steps < _WINDOW else how + ", --steps A:B records a window of them"
 
     def _steps(self, steps: int) -> str:

@@ -11,9 +11,10 @@ SPOOL_FILE = "stderr.spool"
 
 @contextlib.contextmanager
 def without(beginning: Any, folder: str) -> Iterator[None]:
-    """Drop lines whose beginning a compiled pattern matches from what is written to descriptor 2 in the block; all else goes on where it ends.
+    """Drop lines that begin so from what is written to descriptor 2 in the block; all else goes on where it ends.
 
-    folder: where what is written lies meanwhile. Where descriptor 2 is closed, or no other can be had, nothing is dropped.
+    beginning: a compiled pattern. folder: where what is written lies meanwhile. Where descriptor 2 is closed, or no other can be
+    had, nothing is dropped.
     """
     try:
         kept, spool = _redirect(os.path.join(folder, SPOOL_FILE))

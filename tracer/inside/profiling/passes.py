@@ -158,9 +158,10 @@ class Pass(object):
             self._times.append(end - start)
         if self.name == "layers" and self._done == wanted["skip"] and "left_out" not in wanted:
             self._tried("a budget for ranges", self._budget)
-        if self.printed is not None:
-            drained = self.printed.drain()
-            stopped = LOST if self.printed.lost else "much was printed in a step"
+        printed = self.printed  # which another thread may take away, see _stdout_moves
+        if printed is not None:
+            drained = printed.drain()
+            stopped = LOST if printed.lost else "much was printed in a step"
             self._full = self._full or (lacks_disk(self.folder) if drained else stopped)
         if now_ns() - self._flushed > FLUSH_NS and self._ended is None:  # an end that may still move stays
             if not recorder.layers:

@@ -2,8 +2,8 @@
 
 Descriptor 1 is pointed at a file, and at each end of a step its new content is taken apart: lines of oneDNN and MKL and the
 marks of ranges go into stdout.raw, every other byte goes, in its order, to where the script's output goes. sys.stdout is not
-touched. If the process dies in between, the profiler that started it forwards what is left (see LEFT). When the script is about to
-point descriptor 1 elsewhere or to close it, with a function of Python's, it is told first, so that libraries stop printing.
+touched. If the process dies in between, the profiler that started it forwards what is left (see LEFT). Before the script points
+descriptor 1 elsewhere or closes it, by a function of Python's, that is told, so that libraries stop printing.
 """
 
 import contextlib
@@ -39,10 +39,10 @@ VARIABLES = {ONEDNN: ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE"), MKL: 
 STAMPS = ("ONEDNN_VERBOSE_TIMESTAMP", "DNNL_VERBOSE_TIMESTAMP")
 TIMED = "timed"  # among a program's own: lines of oneDNN without a time are its own, as those that it is to print for us have one
 # At the beginning of a line what begins so is a library's, and behind the program's own text only what is so in all its parts
-_BEGINNINGS = {ONEDNN: rb"(?:one|mkl)?dnnl?_verbose,", MKL: rb"MKL_VERBOSE "}
+_BEGINNINGS = {ONEDNN: rb"(?:one|mkl)?dnnl?_verbose,", MKL: rb"MKL_VERBOSE +(?:Intel\(R\)|oneMKL|\w+\()"}
 _WHOLE = {
     ONEDNN: rb"(?:one|mkl)?dnnl?_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:[a-z]+,)?(?:info|exec|create[^,\n]*),",
-    MKL: rb"MKL_VERBOSE (?:Intel\(R\)|oneMKL|\w+\([^\n]*\) [\d.]+[num]?s )",
+    MKL: rb"MKL_VERBOSE +(?:Intel\(R\)|oneMKL|\w+\([^\n]*\) [\d.]+[num]?s )",
 }
 _WITH_TIME = rb"(?:one|mkl)?dnnl?_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,|(?:[a-z]+,)?info,)"
 _MARK = rb"@kernelscope \d+ [BE] "
@@ -173,7 +173,7 @@ def _is_file(path: str, state: Any) -> bool:
 class Printed(object):
     """Descriptor 1 while libraries print; `marker_fd` is where ranges put their marks.
 
-    moving: called before the script points descriptor 1 elsewhere or closes it; what is printed has to stop, and this to be closed.
+    moving: called before the script points descriptor 1 elsewhere or closes it: printing has to be switched off, and this closed.
     """
 
     def __init__(self, folder: str, moving: Callable[[], None] = lambda: None) -> None:
@@ -252,8 +252,9 @@ class Printed(object):
             os.dup2(self._kept, 1)
             try:
                 return original(*arguments, **keywords)
-            finally:
-                os.dup2(self.marker_fd, 1)
+            finally:  # another thread may have moved it meanwhile
+                if self._are_ours() and is_still(1, self._states[self._kept]):
+                    os.dup2(self.marker_fd, 1)
 
         return started
 

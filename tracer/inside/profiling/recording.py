@@ -485,7 +485,8 @@ class Recording(object):
                 self.note("never stepped", names)
         elif self._claimed:
             left = [entry["pass"] for entry in self._plan]
-            about = dict(self.steps.summary(), training=self._training, left=left, end=self._step_end)
+            about = dict(self.steps.summary(now_ns()), training=self._training, left=left, end=self._step_end)
+            about["replaced"] = self._guarded(self._adapter.replaced)
             self.note("steps", dumps(about))
 
     def _why_no_steps(self) -> str:

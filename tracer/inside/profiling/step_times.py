@@ -49,9 +49,13 @@ class StepTimes(object):
                 self._left_out[odd] = [count + 1, took + self.took[-1]]
         return None if self.mostly_odd else odd
 
-    def summary(self) -> Dict[str, Any]:
-        """Return what a reader of the run is told: steps, their median and, unless most steps are odd, those left out."""
+    def summary(self, now: int) -> Dict[str, Any]:
+        """Return what a reader of the run is told: steps, their median, the time since the last one ended and, unless most steps
+        are odd, those left out.
+        """
         about: Dict[str, Any] = {"steps": self.count}
+        if self._begun is not None:
+            about["since_ns"] = now - self._begun
         if not self.mostly_odd:
             about.update(left_out=self._left_out, watched_ns=sum(self.took))
         if self.took:

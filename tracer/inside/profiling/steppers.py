@@ -3,7 +3,7 @@
 import sys
 import threading
 from types import FrameType
-from typing import Callable, Optional, Set
+from typing import Callable, List, Optional, Set
 
 from kernelscope.tracer.inside.own import os
 
@@ -34,8 +34,8 @@ class Steppers(object):
             return
         if len(self._known) < _MOST:
             self._known.add(thread)
-        frames = sys._current_frames()
-        self.beside = any(_at_work(frames.get(one)) for one in self._known if one != thread)
+        others = [one for one in self._known if one != thread]
+        self.beside = bool(others) and _any_at_work(others)
 
 
 class AtThreadsEnd(object):
@@ -55,6 +55,15 @@ class _Caller(object):
 
     def __del__(self) -> None:
         self._function()
+
+
+def _any_at_work(threads: List[int]) -> bool:
+    """Return whether one of these threads is at work. No frame is kept: each keeps what the program has in its variables."""
+    frames = sys._current_frames()
+    try:
+        return any(_at_work(frames.get(thread)) for thread in threads)
+    finally:
+        frames.clear()  # among them is that of this function, which has them
 
 
 def _at_work(frame: Optional[FrameType]) -> bool:

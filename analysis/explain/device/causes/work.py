@@ -10,13 +10,14 @@ import pandas as pd
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 from kernelscope.analysis.explain.device.causes import hardware, precision
-from kernelscope.analysis.trace import CONVOLUTIONS
+from kernelscope.analysis.trace import CONVOLUTIONS, MAIN
 
 _LEAVE = "leave out what the step does not need"
 _MORE = f"{_LEAVE}; see which operators they are of with `breakdown --by operator`"
 _NO_OPERATORS = "`breakdown --by kernel` of both says which kernels they are; the capture tells no operators of theirs"
 _OF_FASTER = "they are of the faster side, and may be why it is"
 _FASTER = f"{_OF_FASTER}: `breakdown --by operator` says which operators they are of"
+_OTHERWISE = "see by which kernels {fast} computes that, with `breakdown --by kernel` of both"
 _INPUT = (
     "keep them where they take less than the device waits for input without them; else leave more of the decoding to the host"
 )
@@ -85,7 +86,9 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
             "other hardware", f"other hardware: {title}", mine["row"].tolist(), "medium", sentences, hardware.REMEDY
         )
     remedy = _INPUT if kind == INPUT else _LONGER if not more else _FASTER if case.faster == slow else _MORE
-    if remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
+    if kind in MAIN and not counts[fast]:
+        remedy = _OTHERWISE.format(fast=faster)
+    elif remedy in (_FASTER, _MORE) and not _have_operators(case, slow, mine):
         remedy = f"{_OF_FASTER if remedy == _FASTER else _LEAVE}: {_NO_OPERATORS}"
     return DeviceFinding(cause, title, mine["row"].tolist(), "medium", sentences, remedy)
 

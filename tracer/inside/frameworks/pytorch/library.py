@@ -115,13 +115,13 @@ class Library(object):
             compiled = [text for text in compiled if not text.startswith("torch.compile")]
         return "compiled: " + ", ".join(compiled) if compiled else "eager"
 
-    def refuse_a_second_profiler(self) -> None:
-        """Raise Unrecorded where the script's own profiler runs, which would see what we call, or is about to.
+    def refuse_a_second_profiler(self, prepared: bool = False) -> None:
+        """Raise Unrecorded where the script's own profiler runs, which would see what we call; prepared: or is about to.
 
-        In the warm-up of its schedule it is prepared, which nothing but the object itself tells.
+        In the warm-up of its schedule it is prepared, which nothing but the object itself tells: ours would end that.
         """
         module = self.torch.autograd.profiler
-        if getattr(module, "_is_profiler_enabled", False) or any(map(_is_prepared, _all_of(module.profile))):
+        if getattr(module, "_is_profiler_enabled", False) or (prepared and any(map(_is_prepared, _all_of(module.profile)))):
             raise Unrecorded("the script uses torch.profiler itself, and only one can run")
 
     def start_profiler(self, on_gpu: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.frameworks.pytorch.backward import BackwardLayers, compiling
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
-from kernelscope.tracer.inside.frameworks.pytorch.objects import modules, parameters, stored
+from kernelscope.tracer.inside.frameworks.pytorch.objects import modules, only_hands_on, parameters, stored
 from kernelscope.tracer.inside.frameworks.pytorch.unseen import unseen
 from kernelscope.tracer.inside.frameworks.script import network, numbered
 from kernelscope.tracer.inside.profiling import budget
@@ -155,7 +155,11 @@ class Layers(object):
         self._types[own] = (title, _elements(self.torch, bare, recurse=False))
 
     def _layer(self, module: Any, outermost: bool) -> Optional[str]:
-        """Return the layer that this call stands for, or None for modules of nobody, whose work is the caller's."""
+        """Return the layer that this call stands for, or None for modules of nobody, whose work is the caller's or input."""
+        if outermost:
+            if self.recorder.loading():
+                return None
+            self._counts.clear()
         name = self._names.get(id(module))
         if name is None:
             if not outermost:
@@ -179,21 +183,23 @@ class Layers(object):
     def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder, backward, depths = self.recorder, self._backward, self._depths
         enabled, wanted, hooked = self.torch.is_grad_enabled, self._wanted, self._hooked
-        is_compiling = compiling(self.torch)
+        is_compiling, hands_on = compiling(self.torch), only_hands_on(original)
 
         def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
             if wanted is not None and id(module) not in wanted:
+                if hands_on and module._compiled_call_impl is None:
+                    return module._call_impl(*arguments, **keywords)
                 return original(module, *arguments, **keywords)
             if is_compiling() or not recorder.layers or not recorder.in_step:
                 return original(module, *arguments, **keywords)
+            if hands_on and module._compiled_call_impl is None:
+                call = module._call_impl
+            else:
+                call = functools.partial(original, module)
             depth = getattr(depths, "depth", 0)
-            if depth == 0:
-                if recorder.loading():
-                    return original(module, *arguments, **keywords)
-                self._counts.clear()
             layer = self._layer(module, depth == 0)
             if layer is None:
-                return original(module, *arguments, **keywords)
+                return call(*arguments, **keywords)
             gradients = enabled() and (hooked is None or hooked[layer])
             around = recorder.innermost_layer() if depth and gradients else None
             depths.depth = depth + 1
@@ -202,13 +208,13 @@ class Layers(object):
             number = recorder.push("layer", layer, layer, "forward")
             try:
                 if not gradients:
-                    return original(module, *arguments, **keywords)
+                    return call(*arguments, **keywords)
                 if hooked is not None and around is not None and not hooked[around]:
                     around = None
                 backward.enter(arguments, around)
                 if keywords:
                     backward.enter(keywords.values(), around)
-                output = original(module, *arguments, **keywords)
+                output = call(*arguments, **keywords)
                 backward.leave(layer, output)
                 return output
             finally:

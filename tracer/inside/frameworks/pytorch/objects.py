@@ -7,6 +7,10 @@ no hash; a tensor's kind may compute its shape.
 
 from typing import Any, Iterable, Iterator, List, Optional, Tuple
 
+_CALL = (
+    "_compiled_call_impl",
+    "_call_impl",
+)  # what PyTorch's own Module.__call__ asks for: it calls the second without the first
 _HELD = ((tuple, tuple.__iter__), (list, list.__iter__), (dict, dict.values))
 
 
@@ -53,6 +57,14 @@ def parameters(module: Any, recurse: bool = True) -> Iterator[Any]:
             if parameter is not None and id(parameter) not in seen:
                 seen.add(id(parameter))
                 yield parameter
+
+
+def only_hands_on(call: Any) -> bool:
+    """Return whether this is a Module.__call__ that only calls the module's own `_call_impl`, as since PyTorch 2.1.
+
+    A wrapper can call that in its place: modules may be nested as deeply in one another as Python's limit of recursion allows.
+    """
+    return getattr(getattr(call, "__code__", None), "co_names", None) == _CALL
 
 
 # What we ask of tensors

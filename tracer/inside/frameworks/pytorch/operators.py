@@ -40,7 +40,7 @@ class Operators(object):
 
     def start(self) -> None:
         """Start the profiler, between two steps."""
-        self._library.refuse_a_second_profiler()
+        self._library.refuse_a_second_profiler(prepared=self._parts == 0)
         self._thread = get_ident()
         with muted.without(_SAYS, self._folder):
             self._library.start_profiler(self._on_gpu)

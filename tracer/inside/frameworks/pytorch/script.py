@@ -14,7 +14,7 @@ from kernelscope.tracer.inside.frameworks.pytorch.backward import compiling
 from kernelscope.tracer.inside.frameworks.pytorch.device_clock import DeviceClock
 from kernelscope.tracer.inside.frameworks.pytorch.library import Library
 from kernelscope.tracer.inside.frameworks.pytorch.modules import Layers
-from kernelscope.tracer.inside.frameworks.pytorch.objects import parameters
+from kernelscope.tracer.inside.frameworks.pytorch.objects import only_hands_on, parameters
 from kernelscope.tracer.inside.frameworks.pytorch.operators import Operators
 from kernelscope.tracer.inside.frameworks.pytorch.padding import Padding
 from kernelscope.tracer.inside.frameworks.pytorch.samples import SOURCE, Samples
@@ -51,6 +51,7 @@ class Adapter(Base):
         self._optimizes = False  # whether an optimizer was made
         self._tells = True  # whether PyTorch tells of optimizers' steps
         self._watched: Set[type] = set()  # kinds of optimizers whose steps are wrapped, where it does not
+        self._kinds: Any = weakref.WeakSet()  # of optimizers that were made
         self._differentiated = False  # whether there was a backward since a step ended
         self._trained: Callable[[], Any] = lambda: None  # a weak reference to the model whose calls follow a backward
         self._records: Optional[bool] = None  # whether autograd recorded the last call of a model after which a step ended
@@ -84,12 +85,18 @@ class Adapter(Base):
             self.recording.trains = self._optimizes = True
             output = original(optimizer, *arguments, **keywords)
             kind = type(optimizer)
+            self._kinds.add(kind)
             if not self._tells and kind not in self._watched:
                 self._watched.add(kind)
                 self.stepping.wrap(kind, "step", self._stepping)
             return output
 
         return made
+
+    def replaced(self) -> Optional[str]:
+        """Return which kind of optimizer has another step than that which PyTorch made of it, which tells of steps."""
+        lost = [kind.__name__ for kind in self._kinds if self._tells and not hasattr(getattr(kind, "step", None), "hooked")]
+        return lost[0] + ".step" if lost else None
 
     def _stepping(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the step of a kind of optimizer where PyTorch has no hooks for it."""
@@ -132,7 +139,7 @@ class Adapter(Base):
 
     def _looking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the call of modules: the outermost ones that have parameters are models."""
-        is_compiling, calls = compiling(self.torch), self._calls
+        is_compiling, calls, hands_on = compiling(self.torch), self._calls, only_hands_on(original)
 
         def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
             if is_compiling():
@@ -142,7 +149,10 @@ class Adapter(Base):
                 self._begins(module)
             calls.depth = depth + 1
             try:
-                output = original(module, *arguments, **keywords)
+                if hands_on and module._compiled_call_impl is None:
+                    output = module._call_impl(*arguments, **keywords)
+                else:
+                    output = original(module, *arguments, **keywords)
             finally:
                 calls.depth = depth
             if depth == 0 and self._is_model(module):

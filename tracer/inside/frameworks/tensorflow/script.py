@@ -33,7 +33,10 @@ LOSS: Owner = ("loss", "forward")
 METRICS: Owner = ("metrics", "other")
 OPTIMIZER: Owner = (None, "optimizer")
 _GRADIENT = "GradientTape.gradient"
-_SILENT = "TensorFlow's own times of operators: oneDNN prints its calls only where ONEDNN_VERBOSE=1 and ONEDNN_VERBOSE_TIMESTAMP=1 are set"
+_SILENT = (
+    "TensorFlow's own times of operators: oneDNN prints its calls only where ONEDNN_VERBOSE=1 and ONEDNN_VERBOSE_TIMESTAMP=1 are "
+    "set from the beginning"
+)
 _INTERNAL = (os.path.join("tensorflow", "python", ""), os.path.join("keras", "src", ""))
 _MODULES = (os.path.join("module", "module.py"), os.path.join("engine", "base_layer.py"))
 # Keras 3: module -> what it defines, its functions, and the method of Adapter that wraps them

@@ -1,0 +1,124 @@
+"""What a PyTorch program can see of its own process while it is recorded is as it is without us."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from kernelscope.tracer.inside.profiling import host_lines, printed
+from kernelscope.tracer.outside import environments
+from tests.tracer.toy import SHORT, profiled, unrecorded
+
+_BEGINNING = """
+import contextlib, gc, io, os, subprocess, sys, tempfile, torch, traceback, warnings, weakref, zlib
+warnings.simplefilter("error")
+torch.manual_seed(0)
+depths, left = [], []
+
+class Model(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.first, self.inner = torch.nn.Conv2d(1, 1, 3, padding=1), inner
+
+    def forward(self, x):
+        depths.append(sum(1 for _ in traceback.walk_stack(None)))
+        x = self.first(x).relu()
+        return x if self.inner is None else self.inner(x)
+
+model = Model(Model(Model(None)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+"""
+# It captures what is printed in each step, as helpers do that hush libraries, saves a result, and starts processes
+_LOOKS = (
+    _BEGINNING
+    + """
+@contextlib.contextmanager
+def captured(found):
+    sys.stdout.flush()
+    saved = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        yield
+        os.dup2(saved, 1)
+        os.close(saved)
+        file.seek(0)
+        found.append(file.read())
+
+def step(number):
+    given, found, saved = torch.ones(16, 1, 8, 8), [], io.BytesIO()
+    with captured(found):
+        output = model(given).sum()
+        output.backward()
+        os.write(1, b"mine")
+    left.extend([weakref.ref(given), weakref.ref(output)])
+    optimizer.step()
+    optimizer.zero_grad()
+    torch.save(output, saved)
+    print(number, found, zlib.crc32(saved.getvalue()), vars(output), depths[-3:], flush=True)
+
+gc.disable()
+for number in range(40):
+    step(number)
+    print([one() is None for one in left])
+    left.clear()
+    if number % 6 == 0:
+        subprocess.run("env | grep -c -e ONEDNN -e KINETO", shell=True)
+with torch.profiler.profile() as profiler:
+    model(torch.ones(1, 1, 8, 8))
+"""
+)
+_TRACES = (
+    _BEGINNING
+    + """
+def tracer(frame, event, argument):
+    return tracer
+
+traced = False
+for number in range(40):
+    if not traced and (sys.gettrace() is not None or number == 30):  # where lines are recorded
+        sys.settrace(tracer)
+        traced = True
+    model(torch.ones(16, 1, 8, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(number, not traced or sys.gettrace() is tracer, flush=True)
+"""
+)
+
+
+def _steady(text: str) -> str:
+    """Return what is printed without times of day, times that calls took, and places in memory."""
+    text = re.sub(r"^USDT:.*?\] ", "USDT ", text, flags=re.MULTILINE)
+    return re.sub(r",[\d.e-]+$|[\d.]+[num]?s |0x[0-9a-f]{6,}", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "variables", "missing"),
+    [
+        pytest.param(_LOOKS, {}, {"lines of libraries": printed.LOST}, id="looks"),
+        pytest.param(
+            _TRACES, {"ONEDNN_VERBOSE": "1"}, {"lines": host_lines.OWN_TRACER, "lines of oneDNN": printed.UNTIMED}, id="traces"
+        ),
+    ],
+)
+def test_a_program_sees_what_it_sees_without_us(
+    tmp_path: Path, program: str, variables: dict[str, str], missing: dict[str, str]
+) -> None:
+    python = str(environments.resolve("pytorch", None).python)
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    environment = {**os.environ, **variables, "OMP_NUM_THREADS": "1"}
+    alone = unrecorded(python, str(script), env=environment)
+    assert alone.returncode == 0, alone.stderr
+    done = profiled(tmp_path / "run", python, str(script), options=(*SHORT, "--once"), env=environment)
+    assert _steady(done.stdout) == _steady(alone.stdout)
+    told = [line for line in _steady(done.stderr).splitlines() if not line.startswith("kernelscope: ")]
+    assert told == _steady(alone.stderr).splitlines()
+    assert "steps: clean 5, layers 2, kernels 2" in done.stderr
+    report = json.loads((tmp_path / "run/kernels/1/child.json").read_text())
+    assert report["unavailable"] == missing
