@@ -158,7 +158,8 @@ def _totals(trace: Trace) -> pd.DataFrame:
     """Return the cells of a source of totals: their durations, added up, stand for the time that is explained."""
     cells = totals_cells(trace)
     if cells.empty:
-        raise EvidenceError("it holds no kernels, copies or steps: there is nothing to set against another capture")
+        why = (trace.info.get("unavailable") or {}).get("kernels") or "there is nothing to set against another capture"
+        raise EvidenceError(f"it holds no kernels, copies or steps: {why}")
     text = {key: "Int64" if key in ("m", "n", "k") else "string" for key in KEYS}
     return cells.astype({**text, "count": "float64", "duration_ns": "float64"}).assign(time_ns=cells["duration_ns"].astype(float))
 

@@ -1,9 +1,10 @@
-"""Tables that profilers print: delimited rows and rows of columns, and numbers with units, as text into exact integers."""
+"""Tables that profilers print: rows delimited, in columns or in Markdown, and numbers with units, as text into exact integers."""
 
 from __future__ import annotations
 
 import csv
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -31,6 +32,8 @@ DECIMAL_SIZES = {
 # only so; before, they are powers of 1000
 BINARY_SIZES = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 
+PIPES = r"\s*\|(?:\s*:?-+:?\s*\|){2,}\s*"  # the line below the titles of a table in Markdown
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NUMBER = (
     r"^\s*(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,18})(?:\.(?P<fraction>\d{0,17}))?(?:[eE](?P<exponent>[-+]?\d{1,2}))?"
     "\\s*(?P<unit>[A-Za-z\u00b5]{0,12})\\s*$"
@@ -222,6 +225,35 @@ def _spaced(strings: pa.LargeStringArray, width: int) -> tuple[pd.DataFrame, npt
     flat = pc.list_flatten(parts.filter(pa.array(shaped)))
     columns = [flat.take(pa.array(np.arange(number, len(flat), width))) for number in range(width)]
     return _frame([pc.if_else(pc.equal(cell, "-"), None, cell) for cell in columns]), shaped
+
+
+def pipe_rows(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of a table in Markdown, and the lines that are none; empty cells are null."""
+    split = [pipe_cells(line) for line in lines]
+    rows = [[cell or None for cell in cells] for cells in split if len(cells) == width]
+    return pd.DataFrame(rows, columns=range(width), dtype="str"), [
+        line for line, cells in zip(lines, split, strict=True) if len(cells) != width
+    ]
+
+
+def same_pipes(line: str, other: str) -> bool:
+    """Whether two rows of a table in Markdown have the same number of cells."""
+    return len(pipe_cells(line)) == len(pipe_cells(other))
+
+
+def pipe_cells(line: str) -> list[str]:
+    """Return the cells of a row of a table in Markdown as they are shown; none where it is no row."""
+    text = line.strip()
+    if not (text.startswith("|") and text.endswith("|") and len(text) > 1):
+        return []
+    return [_shown(cell.strip()) for cell in re.split(r"(?<!\\)\|", text[1:-1])]
+
+
+def _shown(cell: str) -> str:
+    """Return a cell of Markdown without marks of code around it and, unless it is code, backslashes before punctuation."""
+    if cell.startswith("`"):
+        return cell.strip("`").replace(r"\|", "|")
+    return _ESCAPED.sub(r"\1", cell).strip("`")
 
 
 def nanoseconds(values: pd.Series, unit: str | None = None) -> pd.Series:

@@ -20,7 +20,7 @@ from kernelscope.analysis.explain.device.case import PACE, SIDES, DeviceCase, De
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
 from kernelscope.analysis.explain.model import CLOSE
-from kernelscope.analysis.trace import MAIN, Trace
+from kernelscope.analysis.trace import MAIN, UNLISTED, Trace
 from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/explain/1"
@@ -142,6 +142,7 @@ def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
 
 def _side(side: DeviceSide) -> dict[str, Any]:
     unseen = side.account.time_ns(part=IDLE, cause=idle_causes.UNSEEN) + side.account.time_ns(part=GRAPH)
+    unseen += side.account.time_ns(name=UNLISTED)
     return {
         "name": side.label,
         "path": side.path,

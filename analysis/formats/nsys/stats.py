@@ -19,6 +19,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed as printed_tables
+from kernelscope.analysis.formats import unlisted
 from kernelscope.analysis.formats.nsys import stats_tables as nsys_stats
 from kernelscope.analysis.formats.nsys.stats_tables import StatsTable
 from kernelscope.analysis.trace import Trace
@@ -109,6 +110,8 @@ def read(path: Path) -> Trace:
         "notes": [],
     }
     chosen = _choose(tables, output.tables, result)
+    if not chosen:
+        raise EvidenceError(f"{path}: no times in {', '.join(sorted(tables))}; print cuda_gpu_trace or the other summaries")
     _fill(path, tables, chosen, result)
     _explain(output, chosen, result)
     return result
@@ -208,6 +211,8 @@ def _fill(path: Path, tables: Mapping[str, StatsTable], chosen: Mapping[str, str
             result.calls = trace.conform("calls", reading.calls())
         else:
             frames["totals"].append(reading.totals("os" if work == "os calls" else "calls"))
+    for reading in readings.values():
+        reading.count("lines of tables that cannot be read", 0 if reading.told else reading.table.cut)
     for name, parts in frames.items():
         if parts:
             setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
@@ -230,8 +235,9 @@ class _StatsReader(printed_tables.TableRemarks):
     def __init__(self, path: Path, report: str, table: StatsTable, result: Trace) -> None:
         super().__init__(result, table.rows, table.line)
         self.path, self.report, self.table = path, report, table
+        self.told = False  # how much the rows are of their time
         self.count("lines of tables that cannot be read", table.unreadable)
-        self.none_of(table.unreadable)
+        self.none_of(table.unreadable + table.cut)
 
     def ns(self, column: str) -> pd.Series:
         """Return a column of times in ns; all null where the table has no such column."""
@@ -354,7 +360,8 @@ class _StatsReader(printed_tables.TableRemarks):
             self.add_launch_shape(frame)
             if "nvtx-name" in self.table.options:
                 self.note(f"{self.report}: kernel names start with the NVTX range that encloses them, as range/kernel")
-            return self.usable(self.selected(frame, work), "duration_ns", "count")
+            kernels = self.usable(self.selected(frame, work), "duration_ns", "count")
+            return pd.concat([kernels, self.unlisted(kernels)])
         frame["operation"], frame["memory"] = self.operations(), self.memory()
         if size_table is not None:
             column = _name_column(size_table.rows)
@@ -362,6 +369,17 @@ class _StatsReader(printed_tables.TableRemarks):
             total = result.groupby(size_table.rows[column]).sum(min_count=1)
             frame["bytes"] = self.rows[_name_column(self.rows)].map(total).astype("Int64")
         return self.usable(self.selected(frame, work), "duration_ns", "count")
+
+    def unlisted(self, kernels: pd.DataFrame) -> pd.DataFrame:
+        """Return the row for what a summary of kernels lacks to its total, and say how much its rows are of it."""
+        if not self.report.startswith("cuda_gpu_kern") or "Time" not in self.rows or len(kernels) < len(self.rows):
+            return pd.DataFrame()
+        step = text_tables.resolution(self.rows["Total Time"], self.table.units.get("Total Time") or "ns")
+        lacking = unlisted.of(kernels["duration_ns"], self.rows["Time"], step)
+        if lacking.note:
+            self.told = True
+            self.note(f"{self.report}: {lacking.note}")
+        return lacking.kernels
 
     def totals(self, table: str) -> pd.DataFrame:
         """Return API or OS calls of a summary."""

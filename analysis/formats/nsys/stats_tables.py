@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream, text_tables
+from kernelscope.analysis.formats import unlisted
 
 # reports whose names changed in 2023.1
 _NEW_NAMES = {
@@ -55,11 +56,10 @@ _CELL = r'"?[A-Za-z][A-Za-z0-9 /()%._-]*"?'
 _FIRST_CELL = r'"?(?:Time ?\(%\)|Start|Total|Name|NVTX Range|Range|PID|API Start)[A-Za-z0-9 /()%._-]*"?'
 _CSV_HEADER = rf"{_FIRST_CELL}(?:[,\t]{_CELL}){{2,}}\s*"
 _RULE = r"\s*-{2,}(?:\s+-{2,})+\s*"  # below the header of a table in columns
-_PIPES = r"\s*\|(?:\s*:?-+:?\s*\|){2,}\s*"  # below that of a table in Markdown
 _LANDMARK = (
     r"^(?:Processing \[.*|SKIPPED: .*|\s*\*\* .*\(.*\):?\s*|\s*\[\d+/\d+\] Executing '.*"
     rf"|[A-Z][A-Za-z -]* Statistics(?: \([^)]*\))?:?\s*|[\s|]*-{{2,}}[\s-]*|\+-[-+]+\+\s*"
-    rf"|[\[{{]\s*|<!DOCTYPE html>|<table>|\s*```.*|{_PIPES}|{_CSV_HEADER})$"
+    rf"|[\[{{]\s*|<!DOCTYPE html>|<table>|\s*```.*|{text_tables.PIPES}|{_CSV_HEADER})$"
 )
 _PROCESSING = re.compile(r"Processing \[(?P<input>[^\]]*)\] with \[(?P<script>[^\]]*)\](?:\((?P<options>[^)]*)\))?\s*\.\.\.")
 _HEADING = re.compile(r"\s*\*\* .* \((?P<report>\w+)(?:[^\w()][^()]*)?\):?\s*$")
@@ -83,7 +83,7 @@ class StatsTable:
 
     report: the report's name since 2023, None where the file does not say. input: the file that the report was made of, as
     printed. options: the report's, such as "nvtx-name:base". line: that of the header, counted from 1. unreadable: lines of the
-    table that are no rows.
+    table that are no rows; cut: how many more say that rows were cut out, as "(...)" does.
     """
 
     report: str | None
@@ -93,6 +93,7 @@ class StatsTable:
     rows: pd.DataFrame
     units: dict[str, str]
     unreadable: int
+    cut: int = 0
 
 
 @dataclass
@@ -214,7 +215,7 @@ def _start(lines: Sequence[str], index: int) -> _Start | None:
     if len(spans) < _MOST_COLUMNS:
         if re.fullmatch(_RULE, line) and index and lines[index - 1].strip():
             return _Start(index - 1, index + 1, spans)
-        if re.fullmatch(_PIPES, line) and index and len(_pipe_cells(lines[index - 1])) == len(_pipe_cells(line)):
+        if re.fullmatch(text_tables.PIPES, line) and index and text_tables.same_pipes(lines[index - 1], line):
             return _Start(index - 1, index + 1, "|")
         if line.startswith("+-") and [text[:1] for text in lines[index + 1 : index + 3]] == ["|", "+"]:
             return _Start(index + 1, index + 3, spans)
@@ -227,27 +228,27 @@ def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace)
     named = [_split_title(title) for title in _titles(header, start)]
     names = [title for title, _ in named]
     stop = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
-    table, unread = _rows(lines[:stop], names, start.cut)
+    table, unread, cut = _rows(lines[:stop], names, start.cut)
     # names with line ends leave an empty line behind: what follows counts where it has a row's shape
     after = [line for line in lines[stop:] if line.strip()]
     if after:
         table = pd.concat([table, _rows(after, names, start.cut)[0]], ignore_index=True)
     units = {title: unit or (place.unit if title in _MEASURES else None) for title, unit in named}
     known = {title: unit for title, unit in units.items() if unit}
-    return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, unread)
+    return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, unread, cut)
 
 
 def _titles(header: str, start: _Start) -> list[str]:
     """Return the titles of a header, with their units."""
     if start.cut == "|":
-        return _pipe_cells(header)
+        return text_tables.pipe_cells(header)
     return header_of(header) if isinstance(start.cut, str) else [header[first:last].strip() for first, last in start.cut]
 
 
-def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int]:
-    """Return the lines that are rows of a table, and how many are not."""
+def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int, int]:
+    """Return the lines that are rows of a table, how many are not, and how many of others say that rows were cut out."""
     if cut == "|":
-        table, unread = _pipe_rows(lines, len(titles))
+        table, unread = text_tables.pipe_rows(lines, len(titles))
     elif isinstance(cut, str):
         free = next((titles.index(title) for title in _FREE if title in titles), len(titles) - 1)
         table, unread = text_tables.delimited(lines, len(titles), free, cut)
@@ -256,27 +257,12 @@ def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | 
     table.columns = pd.Index(titles)
     table = table.loc[:, ~table.columns.duplicated()]
     measure = next((title for title in titles if title in _KNOWN_TITLES), None)
-    if measure is None:
-        return table, len(unread)
-    good = table[measure].str.match(r"[\d.,]+\u2026?$").fillna(False).astype(bool)
-    return table[good].reset_index(drop=True), len(unread) + int((~good).sum())
-
-
-def _pipe_rows(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of a table in Markdown, and the lines that are none; empty cells are null."""
-    split = [_pipe_cells(line) for line in lines]
-    rows = [[cell or None for cell in cells] for cells in split if len(cells) == width]
-    return pd.DataFrame(rows, columns=range(width), dtype="str"), [
-        line for line, cells in zip(lines, split, strict=True) if len(cells) != width
-    ]
-
-
-def _pipe_cells(line: str) -> list[str]:
-    """Return the cells of a row of a table in Markdown, without the marks of code around them; none where it is no row."""
-    text = line.strip()
-    if not (text.startswith("|") and text.endswith("|") and len(text) > 1):
-        return []
-    return [cell.strip().strip("`").replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", text[1:-1])]
+    if measure is not None:
+        good = table[measure].str.match(r"[\d.,]+\u2026?$").fillna(False).astype(bool)
+        unread += [" ".join(cell for cell in cells if cell) for cells in table[~good].fillna("").to_numpy(dtype=object)]
+        table = table[good].reset_index(drop=True)
+    dots = sum(map(unlisted.is_cut, unread))
+    return table, len(unread) - dots, dots
 
 
 def _split_title(title: str) -> tuple[str, str | None]:

@@ -7,6 +7,7 @@ noted in `info["notes"]`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed as printed_tables
+from kernelscope.analysis.formats import unlisted
 from kernelscope.analysis.formats.nvprof import printed_tables as nvprof_table
 from kernelscope.analysis.formats.nvprof.printed_tables import NvprofOutput, PrintedTable
 from kernelscope.analysis.trace import Trace, page_faults
@@ -37,6 +39,7 @@ _LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # a ca
 _MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
 _MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(Domain: (?P<domain>[^()]*)\))?$"
 _NAMED = 3  # lines that cannot be read
+_SHOWN = 160  # characters of a row in a message
 _CUT_DEVICE = 15  # nvprof's text has no room for more of a device's name, and cuts its number off
 _SIZE_UNITS = (text_tables.BINARY_SIZES, text_tables.DECIMAL_SIZES)
 _ROWS_THAT_VOTE = 1000
@@ -115,6 +118,7 @@ class _PrintedReader(printed_tables.TableRemarks):
         self.steps, self.sizes, self.table = steps, sizes, table
         self.columns = set(table.rows.columns)
         self.known = False
+        self.told = False  # how much the rows of GPU activities are of their time
         times = next((table.rows[name] for name in ("Duration", "Time") if name in self.columns), pd.Series(dtype="str"))
         if not table.units and times.str.fullmatch(r"[\d.,]+").fillna(False).astype(bool).any():
             self.hint = " (no row of known units stands below its header)"
@@ -134,11 +138,8 @@ class _PrintedReader(printed_tables.TableRemarks):
             self.unread()
             return {}
         self.known = True
-        unreadable = len(self.table.unreadable) + self.table.damaged
-        self.count("lines of tables that cannot be read", unreadable)
-        self.none_of(unreadable)
-        for line in self.table.unreadable[:_NAMED]:
-            self.note(f"line {line}: no row of its table; what it says is not counted")
+        self.unreadable(self.table.unreadable, self.table.damaged)
+        self.none_of(len(self.table.unreadable) + len(self.table.cut) + self.table.damaged)
         if read == self.summed and self.table.device is None and any(self.repeats(other) for other in tables):
             self.note(f"line {self.table.line}: the summary of all devices repeats those of each device; it is not counted twice")
             return {}
@@ -149,7 +150,16 @@ class _PrintedReader(printed_tables.TableRemarks):
             again = self.rows.duplicated()
             self.count("rows written twice", int(again.sum()))
             self.rows = self.rows[~again].reset_index(drop=True)
-        return read()
+        result = read()
+        if not self.told:
+            self.unreadable(self.table.cut)
+        return result
+
+    def unreadable(self, lines: Sequence[int], others: int = 0) -> None:
+        """Count lines that are no rows, and name the first of those whose numbers are known."""
+        self.count("lines of tables that cannot be read", len(lines) + others)
+        for line in lines[:_NAMED]:
+            self.note(f"line {line}: no row of its table; what it says is not counted")
 
     def unread(self) -> None:
         """Say why the table is not read: it lacks a column, or it is of another kind."""
@@ -202,14 +212,40 @@ class _PrintedReader(printed_tables.TableRemarks):
         frame["device"] = self.device_of(self.table.device)
         only = "API calls" if self.table.section == "API calls" else "GPU activities"  # before CUDA 9
         kinds = self.rows["Type"] if "Type" in self.rows else pd.Series(only, index=frame.index)
+        self.untyped(kinds)
+        of_gpu = kinds == "GPU activities"
+        gpu = self.usable(frame[of_gpu], "count", "duration_ns")
+        copies = printed_tables.are_copies(gpu["name"])
+        calls = self.usable(frame[kinds == "API calls"], "duration_ns").assign(table="calls")
+        kernels = pd.concat([gpu[~copies], self.unlisted(gpu, int(of_gpu.sum()))])
+        return {"kernels": kernels, "copies": self.as_copies(gpu[copies]), "totals": calls}
+
+    def untyped(self, kinds: pd.Series) -> None:
+        """Tell rows of a summary whose type is not read, and keep them as the reason where no row is of GPU activities."""
         others = sorted(set(kinds.dropna()) - {"GPU activities", "API calls"})
         if others:
             self.note(f"{', '.join(others)}: rows that are not read")
         self.count("rows of no known type", int(kinds.isna().sum()))
-        gpu = self.usable(frame[kinds == "GPU activities"], "count", "duration_ns")
-        copies = printed_tables.are_copies(gpu["name"])
-        calls = self.usable(frame[kinds == "API calls"], "duration_ns").assign(table="calls")
-        return {"kernels": gpu[~copies], "copies": self.as_copies(gpu[copies]), "totals": calls}
+        unread = ~kinds.isin(["GPU activities", "API calls"])
+        if unread.any() and not (kinds == "GPU activities").any():
+            first = ", ".join(self.rows[unread].iloc[0].drop("Type").fillna("").astype(str))[:_SHOWN]
+            found = f"{', '.join(others) or 'no known type'}: {int(unread.sum()):,}"
+            self.useless.append(f"line {self.line}: no row of the table is of GPU activities (of {found}); the first: {first}")
+
+    def unlisted(self, gpu: pd.DataFrame, listed: int) -> pd.DataFrame:
+        """Return the row for what GPU activities lack to their total, and say how much they are of it.
+
+        listed: how many rows they had; where some cannot be used, and for one of several devices, nothing is known.
+        """
+        if "Time(%)" not in self.rows or len(gpu) < listed or self.table.device is not None:
+            return pd.DataFrame()
+        rows = self.rows.loc[gpu.index]
+        step = text_tables.resolution(printed_tables.decimal_points(rows["Time"]), self.table.units.get("Time"))
+        lacking = unlisted.of(gpu["duration_ns"], printed_tables.decimal_points(rows["Time(%)"]), step)
+        if lacking.note:
+            self.told = True
+            self.note(f"line {self.line}, GPU activities: {lacking.note}")
+        return lacking.kernels.assign(process=pd.array([self.table.process] * len(lacking.kernels), dtype="Int64"))
 
     def ranges_summed(self) -> dict[str, pd.DataFrame]:
         """Return the ranges of an NVTX result; the GPU work and calls under each range stand in the other summary already."""

@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream, text_tables
+from kernelscope.analysis.formats import unlisted
 
 _SECTIONS = (
     "Profiling result|NVTX result|API calls|Unified Memory profiling result|CPU profiling result|Event result|Metric result"
@@ -44,7 +45,6 @@ _UNITS = {"", "%", "ns", "us", "ms", "s", "B", "KB", "MB", "GB", "TB", "B/s", "K
 _TITLE = r"\S+(?: \S+)*"
 _TYPE = r"[A-Z][A-Za-z]+(?: [A-Za-z()]+)*"
 _TYPE_ALONE = rf"^\s*{_TYPE}:\s*$"
-_TYPED = rf"^\s*(?:({_TYPE}):)?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{5}})(.*)$"
 _LONGEST_HEADER = 4000
 _MOST_WARNINGS = 20
 _MOST_TABLES = 300  # a log has some per process and device: more are no nvprof's
@@ -57,7 +57,8 @@ class PrintedTable:
     """One table. rows: cells as text, columns by title (a Name column without a title has one here); units: from the units row.
 
     section: that of the banner before, "Profiling result" where there was none; process, device: from the banners, None where
-    unknown; line: that of the header, counted from 1; unreadable: numbers of its lines that are no rows; damaged: how many more.
+    unknown; line: that of the header, counted from 1; unreadable: numbers of its lines that are no rows; damaged: how many more;
+    cut: numbers of its lines that say that others were cut out, as "(...)" does.
     """
 
     section: str
@@ -68,6 +69,7 @@ class PrintedTable:
     units: dict[str, str]
     unreadable: tuple[int, ...]
     damaged: int
+    cut: tuple[int, ...] = ()
 
 
 @dataclass
@@ -194,15 +196,16 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> 
     if "Type" in table:
         table["Type"] = table["Type"].str.rstrip(":").ffill()
     left = Counter(text for text in unread if not _is_remark(text))
-    unreadable = []
+    unreadable: list[int] = []
+    cut: list[int] = []
     for number in (number for block in blocks for number in range(block.first, block.end)) if left else ():
         text = lines[number].rstrip("\r")
         if left[text]:
             left[text] -= 1
-            unreadable.append(number + 1)
+            (cut if unlisted.is_cut(text) else unreadable).append(number + 1)
     damaged = sum(left.values())  # rows with other first cells than rows have, of which the last cell alone is known
     header = blocks[0].header + 1
-    return PrintedTable(place.section, place.process, place.device, header, table, units, tuple(unreadable), damaged)
+    return PrintedTable(place.section, place.process, place.device, header, table, units, tuple(unreadable), damaged, tuple(cut))
 
 
 def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
@@ -231,9 +234,9 @@ def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[
         table.columns = pd.Index(titles)
         return _checked(table, unread, titles)
     # the type stands in the first row of each kind only: it is put before the name, which may hold anything anyway
-    moved = pc.replace_substring_regex(
-        stream.strings_of(_with_types(lines)), pattern=_TYPED, replacement=r"\2\3\1: \4"
-    ).to_pylist()
+    typed_row = rf"^\s*(?:({_TYPE}):)?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{{len(titles) - 3}}})(.*)$"
+    strings = stream.strings_of(_with_types(lines))
+    moved = pc.replace_substring_regex(strings, pattern=typed_row, replacement=r"\2\3\1: \4").to_pylist()
     table, unread = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
     table.columns = pd.Index(titles[1:])
     typed = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")

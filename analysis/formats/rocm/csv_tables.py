@@ -13,6 +13,7 @@ import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream, text_tables
+from kernelscope.analysis.formats import unlisted
 
 _LONGEST = 20_000  # characters of a header: counters make it long
 _NAMES = ("kernelname", "function", "name", "direction", "operation")
@@ -21,11 +22,12 @@ _SHOWN = 40  # characters of a cell in an error
 
 @dataclass
 class CsvTable:
-    """rows: of texts, empty cells null, by plain title. unreadable: lines that are no rows."""
+    """rows: of texts, empty cells null, by plain title. unreadable: lines that are no rows; cut: those of them that are dots."""
 
     path: Path
     rows: pd.DataFrame
     unreadable: int
+    cut: int = 0
 
     def column(self, *titles: str) -> pd.Series:
         """Return the first of these columns that the table has, all null where it has none."""
@@ -91,4 +93,4 @@ def read(path: Path) -> CsvTable:
         raise EvidenceError(f"{path}: cannot be taken apart into columns ({error}); copy it again") from error
     if rows.empty and unread:
         raise EvidenceError(f"{path}, line {first + 2}: no row of {len(titles)} columns; copy it again")
-    return CsvTable(path, rows.set_axis(titles, axis=1), len(unread))
+    return CsvTable(path, rows.set_axis(titles, axis=1), len(unread), sum(map(unlisted.is_cut, unread)))

@@ -14,8 +14,11 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats import unlisted
 from kernelscope.analysis.formats.rocm import csv_tables, work
+from kernelscope.analysis.formats.rocm.csv_tables import CsvTable
 from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
@@ -60,6 +63,8 @@ def read(path: Path) -> Trace:
     if frame.empty:
         raise EvidenceError(f"{path}: no row with a name, calls and a time; record again, something must run on the GPU")
     _sort_out(path, frame, findings)
+    if usable.all() and not again.any():
+        _complete(table, frame, findings)
     trace = findings.trace({"format": "rocprof-stats", "tool": "rocprof", "version": None, "schema": None}, [])
     trace.info["unavailable"]["times"] = "totals only; record with --kernel-trace for when kernels ran"
     return trace
@@ -82,6 +87,19 @@ def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:
             findings.add("totals", rows.assign(table=kind))
     if domain.all():
         findings.notes.append("totals of whole domains: kernels have no names here; name the kernel_stats.csv beside it")
+
+
+def _complete(table: CsvTable, frame: pd.DataFrame, findings: RowsRead) -> None:
+    """Add what rows lack to their total as a kernel, where the table is one of kernels, and say how much they are of it."""
+    of_kernels = "kernels" in findings.rows and not set(findings.rows) - {"kernels", "copies"}
+    if not of_kernels or frame["name"].isin(_DOMAINS).any():  # what lacks may be calls
+        return
+    step = text_tables.resolution(table.column("totaldurationns"), "ns")
+    lacking = unlisted.of(frame["duration_ns"], table.column("percentage"), step)
+    if lacking.note:
+        findings.add("kernels", lacking.kernels)
+        findings.notes.append(lacking.note)
+        findings.diagnostics["lines that are no rows"] -= table.cut
 
 
 def _kind(name: str, of_file: str | None) -> str:

@@ -1,7 +1,8 @@
 """The tables of totals that torch.profiler and torch.autograd.profiler print, taken out of whatever else a program printed.
 
 A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes, and lines such as "Self CPU time total: 7.1ms".
-The dashes tell where columns stand. Columns have been renamed over the years; `tables` gives them one name each:
+The dashes tell where columns stand. People post tables as Markdown, too. Columns have been renamed over the years; `tables` gives
+them one name each:
 
     name, self_cpu, cpu, self_device, device_total (text with units), count, shapes
 
@@ -21,8 +22,8 @@ from kernelscope.analysis.files import text_tables
 
 _DASHES = re.compile(r"-{3,}")
 _RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
-_HEADING = re.compile(r"^.{0,200}?\bName\s.*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
-_TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total: *(?P<time>[\d.,]+ *(?:us|ms|s))\s*$")
+_HEADING = re.compile(r"^.{0,200}?\bName[\s|].*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
+_TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total: *(?P<time>[\d.,]+ *(?:us|ms|s))[\s*]*$")
 _DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*) (?:total|time avg)$")
 _KNOWN = {
     "Name": "name", "Self CPU": "self_cpu", "Self CPU total": "self_cpu", "CPU total": "cpu", "CPU time": "cpu_average",
@@ -68,25 +69,41 @@ def tables(lines: Sequence[str]) -> list[OperatorTable]:
 
 
 def _headings(lines: Sequence[str]) -> Iterator[int]:
-    """Yield where headings stand: between two lines of dashes."""
-    for number in range(1, len(lines) - 1):
+    """Yield where headings stand: between two lines of dashes, or above the one of a table in Markdown."""
+    for number in range(len(lines) - 1):
         line = lines[number]
         if "Name" not in line or len(line) > _LONGEST or not _HEADING.match(line):
             continue
-        if _is_rule(lines[number - 1]) or _is_rule(lines[number + 1]):
+        above = number > 0 and _is_rule(lines[number - 1])
+        if above or _is_rule(lines[number + 1]) or _is_markdown(line, lines[number + 1]):
             yield number
+
+
+def _is_markdown(heading: str, rule: str) -> bool:
+    return len(rule) <= _LONGEST and re.fullmatch(text_tables.PIPES, rule) is not None and text_tables.same_pipes(heading, rule)
 
 
 def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
     """Return the table whose heading stands at a line; until: where the next table begins at the latest."""
-    above = _is_rule(lines[heading - 1])
+    if _is_markdown(lines[heading], lines[heading + 1]):
+        names = text_tables.pipe_cells(lines[heading])
+        first = heading + 2
+        last = next((at for at in range(first, until) if not text_tables.pipe_cells(lines[at])), until)
+        frame, unread = text_tables.pipe_rows(lines[first:last], len(names))
+        return _named(heading, names, frame, len(unread), _totals(lines[last:until]))
+    above = heading > 0 and _is_rule(lines[heading - 1])
     rule = lines[heading - 1] if above else lines[heading + 1]
     spans = [match.span() for match in _DASHES.finditer(rule)]
-    names = _names(lines[heading], spans)
     first = heading + 2 if _is_rule(lines[heading + 1]) else heading + 1
     last = next((at for at in range(first, until) if _is_rule(lines[at])), until)
-    texts = [line for line in lines[first:last] if line.strip()]
-    frame, unread = text_tables.columns_at(texts, spans)
+    frame, unread = text_tables.columns_at([line for line in lines[first:last] if line.strip()], spans)
+    result = _named(heading, _names(lines[heading], spans), frame, len(unread), _totals(lines[last + 1 : until]))
+    result.cut = last == until
+    return result
+
+
+def _named(heading: int, names: list[str], frame: pd.DataFrame, unread: int, totals: dict[str, str]) -> OperatorTable:
+    """Return a table with its columns under the names of the module's documentation."""
     device = next((match["device"] for name in names if (match := _DEVICE.match(name)) and match["device"] != "CPU"), "")
     known = _KNOWN | {f"Self {device}": "self_device", f"{device} total": "device_total"}
     kept: dict[int, str] = {}
@@ -97,16 +114,18 @@ def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
     others = [name for name in names if name not in known and not _SHARE.search(name)]
     named_rows = rows["name"].notna() if "name" in rows else np.zeros(len(rows), dtype=bool)
     named = rows[named_rows].reset_index(drop=True)  # rows without a name go on with a stack
-    return OperatorTable(heading + 1, named, device, others, _totals(lines[last + 1 : until]), len(unread), last == until)
+    return OperatorTable(heading + 1, named, device, others, totals, unread)
 
 
 def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the headings of columns; where they are out of line, those that stand two spaces apart."""
+    """Return the headings of columns: a title longer than its column moves those after it, so they are split at spaces."""
+    apart = re.split(r"\s{2,}", line.strip(" |\t\r\n"))
+    if len(apart) >= len(spans) and apart[-len(spans)] == "Name":
+        return apart[-len(spans) :]
     inside = [line[start:end].strip(" |") for start, end in spans]
     inside[-1] = line[spans[-1][0] :].strip(" |")
     if "Name" in inside:
         return inside
-    apart = re.split(r"\s{2,}", line.strip())
     return apart[: len(spans)] + [""] * (len(spans) - len(apart))
 
 

@@ -113,3 +113,12 @@ def test_anything_can_be_cut(lines):
     text_tables.delimited(lines, 3, 1)
     text_tables.columns_at(lines, [(0, 2), (3, 4)])
     text_tables.spaced(lines, 3)
+
+
+def test_rows_of_markdown_are_as_they_are_shown():
+    row = r"| aten::\_mm | `a\_b` | f(a \|\| b) | **x** | |"
+    assert text_tables.pipe_cells(row) == ["aten::_mm", r"a\_b", "f(a || b)", "**x**", ""]
+    table, odd = text_tables.pipe_rows([row, "| too | few |", "text"], 5)
+    assert table.isna().to_numpy().tolist() == [[False] * 4 + [True]]
+    assert odd == ["| too | few |", "text"]
+    assert text_tables.same_pipes(row, "|-|-|-|-|-|")

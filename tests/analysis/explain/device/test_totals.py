@@ -89,6 +89,43 @@ def test_a_kernel_that_runs_more_often_is_told_apart_from_one_that_takes_longer(
     assert "leave out" not in longer["remedy"]
 
 
+@pytest.fixture
+def cut(tmp_path):
+    """Explain two lists of which the rows behind the first ones were cut off."""
+
+    def run(a, b, kept):
+        paths = []
+        for name, work in zip("ab", (a, b), strict=True):
+            paths.append(tmp_path / f"{name}.txt")
+            paths[-1].write_text("\n".join(text_of(work).splitlines()[: 4 + kept]) + "\n")
+        return ks.explain(*paths)
+
+    return run
+
+
+def kernels(*times):
+    return [(f"void k{number}(float*)", 10, ms) for number, ms in times]
+
+
+def test_what_fell_off_a_list_that_was_cut_is_no_cause(cut):
+    """k3 is the last row that A prints, and k2 the last of B: each may stand below on the other side."""
+    common = [(1, 50.0)]
+    result = cut(kernels(*common, (3, 20.2), (2, 20.0), (4, 9.8)), kernels(*common, (2, 20.1), (3, 20.0), (4, 9.8)), 2)
+    assert result["wall_delta_ns"] == pytest.approx(-100_000, abs=20_000)
+    assert result["findings"] == []
+    assert {part["part"] for part in result["parts"]} >= {"(in rows that were not printed)"}
+    assert result["a"]["coverage"] == pytest.approx(0.702, abs=0.001)
+
+
+def test_what_is_more_than_all_that_was_cut_is_one_with_a_caveat(cut):
+    product = ("ampere_sgemm_128x64_nn", 10, 60.0)
+    result = cut([product, *kernels((1, 30.0), (4, 10.0))], kernels((1, 30.0), (4, 10.0), (5, 15.0)), 2)
+    first = result["findings"][0]
+    assert first["title"].startswith("only A prints gemm kernels (ampere_sgemm_128x64_nn): 60.0 ms")
+    assert first["confidence"] == "low"
+    assert first["evidence"][0] == "Up to 15.0 ms of it may be on the other side, too, in rows that were not printed."
+
+
 def test_types_that_names_tell(explained):
     wide, narrow = ([(f"void stencil<{one}>({one}*, int)", 2, ms)] for one, ms in (("float", 9.0), ("__half", 8.0)))
     (first,) = explained((wide, []), (narrow, []))["findings"]

@@ -11,6 +11,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nsys import stats as nsys_stats
 from kernelscope.analysis.recordings import captures
+from kernelscope.analysis.trace import UNLISTED
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -472,7 +473,30 @@ def test_tables_that_stand_indented_in_a_document_are_read(tmp_path):
   ...
 """
     trace = read_text(tmp_path, text)
-    assert trace.kernels[["name", "count", "duration_ns"]].values.tolist() == [["nvkernel_solve_F1L653_4", 8000, 346_133_763]]
+    # 346,133,763 by 32.3 % is 1,071,621,557
+    assert trace.kernels[["name", "count", "duration_ns"]].values.tolist() == [
+        ["nvkernel_solve_F1L653_4", 8000, 346_133_763],
+        [UNLISTED, 1, 725_487_794],
+    ]
+    assert trace.diagnostics == {}
+
+
+def test_a_whole_list_lacks_nothing_and_dots_in_it_are_a_line_that_cannot_be_read(tmp_path):
+    # of 1,000 ns; 13 kernels of 0.4 are 0.04 % each, which is printed as nothing: 0.5 % in all
+    rows = "".join(f'{share},{time},1,1.0,1.0,1,1,0.0,"{name}"\n' for share, time, name in [
+        ("60.0", 600_000, "a"), ("39.5", 394_800, "b"), *(("0.0", 400, f"c{number}") for number in range(13)),
+    ])  # fmt: skip
+    trace = read_text(tmp_path, TOTALS + rows + "...\n")
+    assert len(trace.kernels) == 15
+    assert not [note for note in trace.info["notes"] if "of the time" in note]
+    assert captures.lost(trace) == {"lines of tables that cannot be read": 1}
+
+
+def test_a_table_of_sizes_alone_is_refused(tmp_path):
+    path = tmp_path / "sizes.csv"
+    path.write_text("Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation\n1.0,1,1,1,1,1,0,[CUDA memset]\n")
+    with pytest.raises(EvidenceError, match="no times in cuda_gpu_mem_size_sum"):
+        nsys_stats.read(path)
 
 
 # nsys stats as others quote it: no line above it says which report it is

@@ -13,7 +13,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nvprof import printed as nvprof_table
 from kernelscope.analysis.recordings import captures
-from kernelscope.analysis.trace import page_faults
+from kernelscope.analysis.trace import UNLISTED, page_faults
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -495,19 +495,132 @@ def test_rows_that_were_broken_by_hand(tmp_path):
                    16.48%  373.74ms        12  31.145ms  5.9380us  103.69ms  cudaEventSynchronize
 """
     trace = read_text(tmp_path, text)
-    assert listed(trace.kernels, "name", "count", "duration_ns") == [
-        ("void probe_kernel<int=128, int=4>(int*, int)", 3, 311_030_000)
-    ]
+    assert listed(trace.kernels, "name", "count", "duration_ns")[0] == (
+        "void probe_kernel<int=128, int=4>(int*, int)",
+        3,
+        311_030_000,
+    )
     assert listed(trace.copies, "operation", "count", "duration_ns") == [("host to device", 4, 1_512_280_000)]
     assert listed(trace.totals, "name", "count") == [("cudaMemcpy", 4), ("cudaEventSynchronize", 12)]
     assert trace.diagnostics == {}
 
 
-def test_rows_without_a_type_are_counted(tmp_path):
-    header = "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+HEADER = "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+
+
+def test_rows_without_a_type_are_counted_and_the_reason_why_nothing_is_read(tmp_path):
     row = "                   16.49%  311.03ms         3  103.68ms  103.67ms  103.68ms  cut_off\n"
-    trace = read_text(tmp_path, "==3== Profiling result:\n" + header + row)
+    path = tmp_path / "capture"
+    path.write_text("==3== Profiling result:\n" + HEADER + row)
+    with pytest.raises(
+        EvidenceError, match=r"line 2: no row of the table is of GPU activities \(of no known type: 1\); .*cut_off"
+    ):
+        captures.read(path)
+    path.write_text(HEADER + row.replace("                 ", " OpenACC (excl):  ", 1))
+    with pytest.raises(EvidenceError, match=r"line 1: no row of the table is of GPU activities \(of OpenACC \(excl\): 1\)"):
+        captures.read(path)
+    calls = "      API calls:  100.00%  2.0000ms         4  500.00us  3.0000us  1.0000ms  cudaFree\n"
+    trace = read_text(tmp_path, HEADER + row + calls)
     assert trace.diagnostics == {"rows of no known type": 1}
+    assert "of no known type: 1" in trace.info["unavailable"]["kernels"]
+
+
+def test_columns_that_were_cut_by_hand(tmp_path):
+    text = """\
+            Type  Time(%)      Time     Calls       Avg  Name
+ GPU activities:   60.00%  6.00000s       900  6.6667ms  step(int,  float)
+                   40.00%  4.00000s      1800  2.2222ms  [CUDA memcpy DtoH]
+      API calls:  100.00%  9.50000s      1800  5.2778ms  cudaMemcpy
+"""
+    trace = read_text(tmp_path, text)
+    columns = ("count", "duration_ns", "min_ns", "max_ns")
+    assert listed(trace.kernels, "name", *columns) == [("step(int,  float)", 900, 6_000_000_000, None, None)]
+    assert listed(trace.copies, "operation", *columns) == [("device to host", 1800, 4_000_000_000, None, None)]
+    assert listed(trace.totals, "name", *columns) == [("cudaMemcpy", 1800, 9_500_000_000, None, None)]
+    assert not trace.diagnostics
+
+
+CUT = """\
+==3== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:   50.00%  5.0000ms         5  1.0000ms  1.0000ms  1.0000ms  a
+                   30.00%  3.0000ms         3  1.0000ms  1.0000ms  1.0000ms  [CUDA memcpy DtoH]
+(...)
+"""
+
+
+@pytest.mark.parametrize("dots", ["(...)", "...", "[\u2026]", "    ....", ""])
+def test_percentages_tell_what_rows_that_were_cut_out_took(tmp_path, dots):
+    trace = read_text(tmp_path, CUT.replace("(...)", dots))
+    columns = ("name", "kind", "count", "duration_ns", "min_ns", "device", "process")
+    assert listed(trace.kernels, *columns) == [
+        ("a", None, 5, 5_000_000, 1_000_000, None, 3),
+        (UNLISTED, "unknown", 1, 2_000_000, None, None, 3),
+    ]
+    assert listed(trace.copies, "operation", "duration_ns") == [("device to host", 3_000_000)]
+    # 5 ms and 50 ns, to which it is printed, by 49.995 % are 10.0011 ms
+    assert [note for note in trace.info["notes"] if "percentages" in note] == [
+        "line 2, GPU activities: the rows are 80.0% of the time: by their percentages, others that were not printed took "
+        "2.00 ms of 10.00 ms (\u00b11.10 us, because percentages are rounded)"
+    ]
+    assert trace.diagnostics == {}
+
+
+def gpu(*rows):
+    lines = [
+        f"{share:>8}  {time}         1  1.0000ms  1.0000ms  1.0000ms  k{number}\n" for number, (share, time) in enumerate(rows)
+    ]
+    return HEADER + " GPU activities: " + (" " * 17).join(lines)
+
+
+@pytest.mark.parametrize(
+    ("rows", "note"),
+    [
+        (
+            [("20.00%", "2.0000ms"), ("9.00%", "900.00us")],
+            "29.0% of the time by their percentages; what others took is in no table",
+        ),
+        # 4 ms by 4.5 % and by 3.5 % are 89 and 114 ms
+        ([("4%", "4.0000ms")] * 10, "the rows are 40.0% of the time by their percentages"),
+        # 10 ms and 20 ms cannot both be the whole
+        ([("40.00%", "4.0000ms"), ("20.00%", "4.0000ms")], "the rows are 60.0% of the time by their percentages"),
+    ],
+)
+def test_rows_that_say_too_little_of_their_total_stand_alone(tmp_path, rows, note):
+    trace = read_text(tmp_path, gpu(*rows) + "...\n")
+    assert UNLISTED not in list(trace.kernels["name"])
+    assert [text for text in trace.info["notes"] if note in text]
+    assert trace.diagnostics == {}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("60.00%", "6.0000ms"), ("40.00%", "4.0000ms")],
+        [("60.00%", "6.0000ms"), ("39.10%", "3.9100ms")],
+        # 300 rows that are rounded to nothing are 1.2 % together
+        [("98.80%", "98.800ms")] + [("0.00%", "4.0000us")] * 300,
+    ],
+)
+def test_rows_that_are_all_of_their_total_lack_nothing(tmp_path, rows):
+    rows = [(share, f"{float(time[:-2]) + number * 1e-3:.3f}{time[-2:]}") for number, (share, time) in enumerate(rows)]
+    trace = read_text(tmp_path, gpu(*rows))
+    assert UNLISTED not in list(trace.kernels["name"])
+    assert not [text for text in trace.info["notes"] if "of the time" in text]
+
+
+def test_dots_in_a_whole_list_and_in_calls_are_lines_that_cannot_be_read(tmp_path):
+    row = "      API calls:   50.00%  2.0000ms         4  500.00us  3.0000us  1.0000ms  cudaFree\n"
+    trace = read_text(tmp_path, gpu(("100.00%", "2.0000ms")) + row + "(...)\n")
+    assert trace.diagnostics == {"lines of tables that cannot be read": 1}
+    assert "line 4: no row of its table; what it says is not counted" in trace.info["notes"]
+
+
+def test_devices_among_several_and_unusable_rows_tell_no_total(tmp_path):
+    text = "======== Profiling result:\n"
+    text += "".join(f'======== Device "Tesla K80 ({number})"\n{gpu(("50.00%", "2.0000ms"))}\n' for number in (0, 1))
+    assert UNLISTED not in list(read_text(tmp_path, text).kernels["name"])
+    assert UNLISTED not in list(read_text(tmp_path, gpu(("50.00%", "2.0000ms"), ("20.00%", "2.000min"))).kernels["name"])
 
 
 def test_warnings(tmp_path):

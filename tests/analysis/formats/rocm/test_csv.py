@@ -8,6 +8,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.format import detect
 from kernelscope.analysis.recordings import captures
+from kernelscope.analysis.trace import UNLISTED
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -263,3 +264,41 @@ def test_a_line_cut_short_is_counted(tmp_path):
     trace = read(tmp_path, V3_KERNELS + '"KERNEL_DISPATCH","Agent 4",1,2,21')
     assert len(trace.kernels) == 2
     assert trace.diagnostics["lines that are no rows"] == 1
+
+
+def test_percentages_tell_what_kernels_that_were_cut_off_took(tmp_path):
+    rows = '"a",10,4000,400.0,40.00,300,500,1.0\n"__amd_rocclr_copyBuffer",1,2500,2500.0,25.00,2500,2500,0.0\n'
+    for end in ("", "...\n"):
+        trace = read(tmp_path, TITLES + rows + end, "1_kernel_stats.csv")
+        assert trace.kernels[["name", "count", "duration_ns"]].astype(object).to_numpy().tolist() == [
+            ["a", 10, 4000],
+            ["__amd_rocclr_copyBuffer", 1, 2500],
+            [UNLISTED, 1, 3500],
+        ]
+        assert trace.kernels[["min_ns", "device"]].isna().all(axis=1).tolist() == [False, False, True]
+        assert any("took 3.50 us of 10.00 us" in note for note in trace.info["notes"])
+        assert trace.diagnostics == {}
+
+
+def test_calls_and_copies_that_were_cut_off_are_no_kernels(tmp_path):
+    rows = '"hipMalloc",10,4000,400.0,40.00,300,500,1.0\n...\n'
+    trace = read(tmp_path, TITLES + rows, "1_hip_api_stats.csv")
+    assert trace.kernels.empty
+    assert trace.diagnostics == {"lines that are no rows": 1}
+    assert read(
+        tmp_path, TITLES + rows.replace("hipMalloc", "MEMORY_COPY_HOST_TO_DEVICE"), "1_memory_copy_stats.csv"
+    ).kernels.empty
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '"KERNEL_DISPATCH",2,4000,2000.0,40.00,1,2,1.0',
+        '"a",1,9000000000000000000,1.0,40.00,1,1,0.0',
+        '"a",1,4000,1.0,0e99999,1,1,0.0',
+    ],
+)
+def test_totals_that_percentages_do_not_tell_are_none(tmp_path, row):
+    trace = read(tmp_path, TITLES + row + "\n", "a.csv")
+    assert len(trace.kernels) == 1
+    assert trace.kernels["name"][0] != UNLISTED

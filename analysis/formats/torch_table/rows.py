@@ -1,0 +1,183 @@
+"""What the rows of a printed table are: operators and ranges of the host, kernels, and ranges that are projected on the device.
+
+The profiler prints operators and, since PyTorch 1.8, the kernels that they launched as rows of their own, which have no time on
+the CPU. An operator's own time on the device is the sum of its kernels', so one kind of rows counts: kernels', unless they tell
+less than half of the sum below the table and operators tell more (the older autograd profiler has no rows of kernels, and tables
+are cut to their first rows). Annotations that are projected on the device are rows without time on the CPU, too, named like their
+row of the host: they hold kernels and are none. The sum below the table leaves them out, in PyTorch 2.1 to 2.4 it does not.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.files import text_tables
+from kernelscope.analysis.formats import printed
+from kernelscope.analysis.formats.torch_table.tables import OperatorTable
+from kernelscope.analysis.kernels import names
+
+Flags = npt.NDArray[np.bool_]
+Times = npt.NDArray[np.int64]
+
+CALLS = r"^(?:cuda|cu|hip|ze|ur|xpu|musa|acl)[A-Z]\w*$"
+PROFILER = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource|Lazy Function Loading|Command Buffer Full)"
+OPERATOR = r"::"  # of a library's name: aten::mm, mkldnn::_linear; what users name has none, mostly
+_LOOP = r"^(?:ProfilerStep[#*]|Optimizer\.\w+#|enumerate\(DataLoader\)#)"
+ANNOTATIONS = rf"{_LOOP}|^(?:## |Torch-Compiled Region)"
+_COLLECTIVES = r"^(?:nccl|gloo|xccl):"
+COPY = r"^(?:Memcpy|Memset|\[CUDA mem|gpu_mem)"
+_KERNEL = rf"[<(]|::|^_Z|kernel|triton|{COPY}"  # in names of kernels, hardly ever of ranges
+
+_ROUNDING = 200  # a total's part that rounded times may be off by: 0.5%
+_NAMED = 100  # a range of the user's counts with this part of a CPU table's total
+_WRAPPED = 100  # an operator with less than this part of the device time inside of it leaves the work to others
+
+
+class TableRows:
+    """The rows of one table, and what they are. total: in ns, as printed below the table, None where there is none."""
+
+    def __init__(self, table: OperatorTable) -> None:
+        self.table, self.rows = table, table.rows
+        self.name = table.rows["name"].astype("string")
+        self.device = table.device.lower()
+        self.timed_device = "self_device" in self.rows
+        timed = ((self.ns("cpu").fillna(self.ns("self_cpu")) > 0) | (self.ns("self_cpu") > 0)).fillna(False).to_numpy(dtype=bool)
+        self.own = self._times("self_device")
+        # neither an operator nor a kernel: as both it might count twice
+        self.doubtful: Flags = self.unreadable("cpu") | self.unreadable("self_cpu")
+        self.host: Flags = timed | self.doubtful | ~((self.own > 0) | self.unreadable("self_device"))
+        # without a column of own times, sums count what is inside of others again
+        self.total = self._total() if self.timed_device or not self.device else None
+
+    def ns(self, column: str) -> pd.Series:
+        """Return a column's times in ns; null where the table has no such column."""
+        if column not in self.rows:
+            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+        return text_tables.nanoseconds(printed.decimal_points(self.rows[column]), "us")
+
+    def unreadable(self, column: str) -> Flags:
+        """Return which rows have no time in a column that the table has."""
+        return self.ns(column).isna().to_numpy(dtype=bool) & (column in self.rows)
+
+    def like(self, pattern: str) -> Flags:
+        """Return which rows have a name that a pattern is in."""
+        return self.name.str.contains(pattern, regex=True).fillna(False).to_numpy(dtype=bool)
+
+    def is_more_than_rounding(self, ns: int) -> bool:
+        """Return whether a difference is more of the total than what rounding makes."""
+        return self.total is not None and ns * _ROUNDING > self.total
+
+    @cached_property
+    def annotations(self) -> Flags:
+        """Return which rows without time on the CPU are ranges that are projected on the device.
+
+        They are named by PyTorch, or like a range of the host that has other time of its own there, mostly none: what has the
+        same on both sides is a compiled kernel and what launches it.
+        """
+        host = self.host & ~self.like(OPERATOR)
+        launching, running = self._by_name(host), self._by_name(~host)
+        alike = (launching > 0) & (np.abs(launching - running) <= running // _ROUNDING)
+        of_host = self.name.isin(self.name[host]).to_numpy(dtype=bool) & ~alike
+        result: Flags = ~self.host & (of_host | self.like(ANNOTATIONS) | self.like(_COLLECTIVES))
+        return result | self._beyond_total(~self.host & ~result)
+
+    def work(self) -> Flags:
+        """Return the rows that are work: a device's, or in tables without one the processor's."""
+        if not self.device:
+            return self.processor_rows
+        return self.kernel_rows if self.counts_kernels else self.operator_rows
+
+    @cached_property
+    def counts_kernels(self) -> bool:
+        """Return whether kernels' rows are a device's work, not operators'."""
+        kernels, operators = int(self.own[self.kernel_rows].sum()), int(self.own[self.operator_rows].sum())
+        whole = max(kernels, operators) if self.total is None else self.total - self.counted_annotations
+        return kernels > 0 and (2 * kernels >= whole or kernels >= operators)
+
+    @cached_property
+    def kernel_rows(self) -> Flags:
+        """Return which rows are kernels and copies."""
+        return ~self.host & ~self.annotations
+
+    @cached_property
+    def operator_rows(self) -> Flags:
+        """Return which rows of the host have device time that is their own: of several that wrap each other, the last."""
+        wraps = self.own < self._times("device_total") // _WRAPPED
+        return self.host & (self.own > 0) & ~self.doubtful & ~wraps & ~self.like(_LOOP) & ~self.like(CALLS)
+
+    @cached_property
+    def processor_rows(self) -> Flags:
+        """Return which rows are a processor's work by their own time there: operators, and ranges that hold much of it."""
+        return self.host & (self.operators | self.named_ranges)
+
+    @cached_property
+    def operators(self) -> Flags:
+        """Return which rows are named like operators; before PyTorch 1.8, these had names as ranges have."""
+        library = self.like(OPERATOR)
+        return library if library.any() else ~self.like(_LOOP)
+
+    @cached_property
+    def named_ranges(self) -> Flags:
+        """Return which rows are ranges of the user's with a noticeable part of the processor's time."""
+        own = self._times("self_cpu")
+        whole = int(own[self.host].sum()) if self.total is None else self.total
+        return ~self.operators & ~self.like(_LOOP) & ~self.like(PROFILER) & (own >= whole // _NAMED)
+
+    @cached_property
+    def counted_annotations(self) -> int:
+        """Return the annotations' time in ns that is in the sum below the table, as versions before 2.5 have it; mostly 0.
+
+        It is there where kernels and annotations add up to the sum, or the range that holds most kernels and annotations do.
+        """
+        annotations = int(self.own[self.annotations].sum())
+        if not annotations or self.total is None:
+            return 0
+        kernels = int(self.own[self.kernel_rows].sum())
+        within = int(self._times("device_total")[self.host].max(initial=0))
+        off = min((abs(held + annotations - self.total) for held in (kernels, within) if held), default=self.total)
+        return 0 if self.is_more_than_rounding(off) else annotations
+
+    def _times(self, column: str) -> Times:
+        return self.ns(column).fillna(0).to_numpy(dtype=np.int64)
+
+    def _total(self) -> int | None:
+        told = printed.decimal_points(pd.Series([self.table.totals.get(self.table.device or "CPU", "")], dtype="str"))
+        total = text_tables.nanoseconds(told, "us").iloc[0]
+        return None if pd.isna(total) else int(total)
+
+    def _by_name(self, rows: Flags) -> Times:
+        """Return for each row the own device time of those of these rows that have its name."""
+        sums = pd.Series(self.own[rows]).groupby(self.name[rows].to_numpy(dtype=object)).sum()
+        return np.asarray(self.name.map(sums).fillna(0), dtype=np.int64)
+
+    def _beyond_total(self, rows: Flags) -> Flags:
+        """Return which of these rows must be annotations, as they add up to more than the printed total.
+
+        Taken are those that are named like no kernel, in turn the least that is enough, else the largest; none where all of them
+        are not enough.
+        """
+        result = np.zeros(len(rows), dtype=bool)
+        over = 0 if self.total is None else int(self.own[rows].sum()) - self.total
+        if not self.is_more_than_rounding(over):
+            return result
+        places = [
+            place for place in np.flatnonzero(rows & ~self.like(_KERNEL)) if names.describe(str(self.name[place])).rule is None
+        ]
+        places.sort(key=lambda place: self.own[place])
+        while places and self.is_more_than_rounding(over):
+            place = next((place for place in places if not self.is_more_than_rounding(over - int(self.own[place]))), places[-1])
+            places.remove(place)
+            result[place] = True
+            over -= int(self.own[place])
+        return np.zeros_like(result) if self.is_more_than_rounding(over) else result
+
+
+def operation(name: str) -> str:
+    """Return one of COPY_OPERATIONS; Intel's GPUs name the host's memory M: Memcpy M2D."""
+    sides = {"H": "H", "M": "H", "D": "D", "S": "D"}
+    return printed.operation(re.sub(r"\b([HDMS])2([HDMS])\b", lambda match: f"{sides[match[1]]}to{sides[match[2]]}", name))

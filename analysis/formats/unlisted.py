@@ -1,0 +1,110 @@
+"""What a summary's own total has beyond the rows that are there: people cut lists off, and the percentages that stay tell it.
+
+A row's time by its percentage is the total, as exactly as the percentage is printed: it lies where all rows agree.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace import UNLISTED
+
+Floats = npt.NDArray[np.float64]
+
+_WHOLE = 0.99  # of the total: rows that add up to so much are all of it, as far as percentages tell
+_LEAST = 0.3  # of the total: that fewer rows are says too little of it
+_UNSURE = 0.05  # by how much of itself rounding may change the total
+_FINEST = 1e-4  # of a hundred: tools compute percentages in floating point
+_MOST = 2.0**62  # ns
+_DOTS = re.compile(r"[\s|()\[\].\u2026]*")
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """kernels: one row for what was not printed, or none; note: what is to be said of it, None where nothing is known to lack."""
+
+    kernels: pd.DataFrame = field(default_factory=pd.DataFrame)
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class _Total:
+    """The total in ns that times and their percentages are of, and between what their rounding lets it be."""
+
+    best: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        return max(self.high - self.best, self.best - self.low)
+
+
+def is_cut(line: str) -> bool:
+    """Whether a line says only that others were cut out, as "(...)" does."""
+    return (".." in line or "\u2026" in line) and _DOTS.fullmatch(line) is not None
+
+
+def of(durations: pd.Series, percentages: pd.Series, step: int = 1) -> Unlisted:
+    """Return what all rows of a section lack to their total.
+
+    durations: in ns; percentages: as printed, each rounded to its last digit; step: in ns, to which times are rounded at worst.
+    """
+    shares = _numbers(percentages)
+    if shares is None or durations.isna().any() or not len(durations):
+        return Unlisted()
+    times = durations.to_numpy(dtype=np.float64)
+    parts, halves = shares
+    total, listed = _total(times, parts, halves, step), times.sum()
+    if total is None or not np.isfinite(total.high):
+        told = float(parts.sum()) / 100
+        return Unlisted(note=_part(told)) if 0 < told < _WHOLE else Unlisted()
+    if listed >= _WHOLE * total.low:
+        return Unlisted()
+    if listed < _LEAST * total.best or total.error > _UNSURE * total.best:
+        return Unlisted(note=_part(listed / total.best))
+    rest = round(total.best - listed)
+    row = pd.DataFrame({"name": [UNLISTED], "kind": ["unknown"], "count": [1], "duration_ns": pd.array([rest], "Int64")})
+    note = (
+        f"the rows are {listed / total.best:.1%} of the time: by their percentages, others that were not printed took "
+        f"{_time(rest)} of {_time(total.best)} (\u00b1{_time(total.error)}, because percentages are rounded)"
+    )
+    return Unlisted(row, note)
+
+
+def _numbers(percentages: pd.Series) -> tuple[Floats, Floats] | None:
+    """Return percentages and half of what each is rounded to; None where one is no number of 0 to 100."""
+    try:
+        exact = [Decimal(str(text).strip().removesuffix("%")) for text in percentages]
+    except InvalidOperation:
+        return None
+    if not all(number.is_finite() and 0 <= number <= 100 for number in exact):
+        return None
+    digits = np.array([min(float(number.as_tuple().exponent), 2.0) for number in exact])
+    return np.array([float(number) for number in exact]), np.maximum(np.power(10.0, digits) / 2, _FINEST)
+
+
+def _total(times: Floats, parts: Floats, halves: Floats, step: int) -> _Total | None:
+    """Return the total that all rows agree on; None where they do not."""
+    low = 100 * float(((times - step / 2) / (parts + halves)).max())
+    rounded = parts > halves
+    high = 100 * float(((times + step / 2)[rounded] / (parts - halves)[rounded]).min(initial=np.inf))
+    if not 0 < low <= high or not parts.any():
+        return None
+    best = min(max(100 * float(times.sum() / parts.sum()), low), high)
+    return _Total(best, low, high) if best < _MOST else None
+
+
+def _part(share: float) -> str:
+    return f"the rows are {share:.1%} of the time by their percentages; what others took is in no table"
+
+
+def _time(ns: float) -> str:
+    unit, size = next(((unit, size) for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)) if ns >= size), ("ns", 1.0))
+    return f"{ns / size:,.2f} {unit}"

@@ -1,0 +1,138 @@
+"""Which rows of a table are work: with what was not printed, it adds up to the sum below the table."""
+
+import pytest
+
+from kernelscope.analysis.recordings import captures
+from kernelscope.analysis.trace import UNLISTED
+from tests.analysis.formats.torch_table.made import NEW, printed, read, row
+
+ZERO = "0.000us"
+PROCESSOR = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
+STEP = [row("ProfilerStep*", "1.000ms", "9.000ms", ZERO, "2"), row("ProfilerStep*", ZERO, ZERO, "30.000ms", "2")]
+
+
+def operator(name, own, inside, calls="2"):
+    """Return the row of an operator with device time of its own and inside of it."""
+    made = list(row(name, "1.000ms", "2.000ms", own, calls))
+    made[NEW.index("CUDA total")] = inside
+    return tuple(made)
+
+
+def kernel(name, own, calls="2"):
+    return row(name, ZERO, ZERO, own, calls)
+
+
+def on_device(tmp_path, rows, total):
+    return read(tmp_path, printed(NEW, rows, ("Self CPU time total: 9.000ms", f"Self CUDA time total: {total}")))
+
+
+def on_processor(tmp_path, rows, total):
+    cells = [(name, "1%", own, "1%", own, "1.000us", "1") for name, own in rows]
+    return read(tmp_path, printed(PROCESSOR, cells, (f"Self CPU time total: {total}",)))
+
+
+def work(trace):
+    """Return kernels' names and ms."""
+    return {name: ns / 1e6 for name, ns in zip(trace.kernels["name"], trace.kernels["duration_ns"], strict=True)}
+
+
+def notes(trace):
+    return "\n".join(trace.info["notes"])
+
+
+def test_kernels_count_where_they_tell_half_of_the_sum(tmp_path):
+    rows = [operator("aten::mm", "9.000ms", "9.000ms"), kernel("void gemm()", "5.000ms")]
+    trace = on_device(tmp_path, rows, "10.000ms")
+    assert work(trace) == {"void gemm()": 5, UNLISTED: 5}
+    assert "the table of line 2 counts by its rows of kernels" in notes(trace)
+
+
+def test_operators_count_where_kernels_tell_less_than_half_and_than_operators(tmp_path):
+    rows = [operator("aten::mm", "6.000ms", "6.000ms"), kernel("void gemm()", "4.000ms")]
+    trace = on_device(tmp_path, rows, "10.000ms")
+    assert work(trace) == {"aten::mm": 6, UNLISTED: 4}
+    assert "counts by operators' own time on the device" in notes(trace)
+    rows = [operator("aten::mm", "4.000ms", "4.000ms"), kernel("void gemm()", "4.000ms")]
+    assert work(on_device(tmp_path, rows, "10.000ms")) == {"void gemm()": 4, UNLISTED: 6}
+
+
+def test_what_was_not_printed_is_one_kernel_and_a_note(tmp_path):
+    rows = [kernel("void gemm()", "6.000ms"), kernel("Memcpy DtoD (Device -> Device)", "1.000ms")]
+    trace = on_device(tmp_path, rows, "9.000ms")
+    rest = trace.kernels.set_index("name").loc[UNLISTED]
+    assert rest[["kind", "count", "duration_ns", "device"]].tolist() == ["unknown", 1, 2_000_000, "cuda"]
+    assert trace.kernels["duration_ns"].sum() + trace.copies["duration_ns"].sum() == 9_000_000
+    assert captures.lost(trace) == {}
+    assert "2.000 ms of the 9.000 ms that the sum below the table of line 2 tells are in no row that counts" in notes(trace)
+
+
+@pytest.mark.parametrize(("total", "more"), [("10.050ms", {}), ("10.051ms", {UNLISTED: 0.051})])
+def test_half_a_percent_is_rounding(tmp_path, total, more):
+    assert work(on_device(tmp_path, [kernel("void gemm()", "10.000ms")], total)) == {"void gemm()": 10, **more}
+
+
+def test_a_compiled_kernel_and_what_launches_it_count_once(tmp_path):
+    rows = [
+        row("triton_red_fused__softmax_14", "3.053ms", "7.021ms", "6.000ms", "250"),
+        kernel("triton_red_fused__softmax_14", "6.000ms", "250"),
+        *STEP,
+    ]
+    trace = on_device(tmp_path, rows, "8.000ms")
+    assert work(trace) == {"triton_red_fused__softmax_14": 6, UNLISTED: 2}
+    assert trace.diagnostics["annotations projected on the device, no kernels"] == 1
+
+
+def test_annotations_are_known_without_their_row_of_the_host(tmp_path):
+    rows = [kernel("## graph.replay ##", "6.000ms"), kernel("void gemm()", "4.000ms")]
+    assert work(on_device(tmp_path, rows, "12.000ms")) == {"void gemm()": 4, UNLISTED: 8}
+
+
+def test_rows_beyond_the_sum_that_are_named_like_no_kernel_are_annotations(tmp_path):
+    rows = [kernel("train step", "9.000ms"), kernel("epilogue", "1.500ms"), kernel("void gemm()", "5.000ms")]
+    assert work(on_device(tmp_path, rows, "7.000ms")) == {"epilogue": 1.5, "void gemm()": 5, UNLISTED: 0.5}
+    rows = [kernel("ampere_sgemm_128x128_nn", "9.000ms"), kernel("void gemm()", "5.000ms")]
+    assert len(on_device(tmp_path, rows, "7.000ms").kernels) == 2  # nothing that could be one: all is kept, and told
+    assert "device time in rows beyond the sum below the table, ns" in on_device(tmp_path, rows, "7.000ms").diagnostics
+
+
+def test_older_versions_add_annotations_to_the_sum(tmp_path):
+    kernels = [kernel("void gemm()", "6.000ms"), kernel("void add()", "2.000ms")]
+    trace = on_device(tmp_path, [*STEP, *kernels], "38.000ms")
+    assert work(trace) == {"void gemm()": 6, "void add()": 2}
+    assert "the sum below the table of line 2 holds 30.000 ms of annotations" in notes(trace)
+    within = [operator("ProfilerStep*", ZERO, "8.000ms"), STEP[1], kernels[0]]
+    assert work(on_device(tmp_path, within, "38.000ms")) == {"void gemm()": 6, UNLISTED: 2}
+
+
+def test_operators_that_wrap_others_are_no_work(tmp_path):
+    rows = [
+        operator("model", "30.000ms", "10.000s"),
+        operator("aten::conv2d", ZERO, "8.000s"),
+        operator("aten::convolution", "41.000ms", "8.000s"),
+        operator("aten::cudnn_convolution", "7.950s", "8.000s", "7"),
+        operator("cudaDeviceSynchronize", "1.000s", "1.000s"),
+    ]
+    trace = on_device(tmp_path, rows, "10.000s")
+    assert work(trace) == {"aten::cudnn_convolution": 7950, UNLISTED: 2050}
+    assert trace.kernels["count"].tolist() == [7, 1]
+
+
+def test_ranges_on_the_processor_count_with_a_percent_of_the_time(tmp_path):
+    rows = [
+        ("REFERENCE - BLOCKED MATMUL", "60.000ms"),
+        ("aten::fill_", "5.000ms"),
+        ("small", "0.900ms"),
+        ("ProfilerStep*", "20.000ms"),
+        ("Optimizer.step#SGD.step", "4.000ms"),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "3.000ms"),
+    ]
+    trace = on_processor(tmp_path, rows, "100.000ms")
+    assert work(trace) == {"REFERENCE - BLOCKED MATMUL": 60, "aten::fill_": 5, UNLISTED: 35}
+    assert trace.kernels["kind"].tolist()[0] == trace.kernels["kind"].tolist()[2] == "unknown"
+    assert set(trace.kernels["device"]) == {"cpu"}
+
+
+def test_operators_of_old_versions_on_the_processor(tmp_path):
+    trace = on_processor(tmp_path, [("conv2d", "0.500ms"), ("mkldnn_convolution", "99.500ms")], "100.000ms")
+    assert work(trace) == {"conv2d": 0.5, "mkldnn_convolution": 99.5}
+    assert set(trace.kernels["kind"]) == {"convolution forward"}
