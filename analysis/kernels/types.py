@@ -17,7 +17,7 @@ CODES = (
     (r"(?i)e4m3|fp8(?!kv)|^nvjet_(?:sm\d+_)?q", "f8e4m3", "nvjet_qqtst_128x256_128x6_2x1_v_bz_coopA_TNT"),
     (r"tf32", "tf32", "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize64x64x32"),
     # f32 operands on tensor cores are multiplied in TF32; other types are named
-    (r"_s1688gemm_\d|^nvjet_(?:sm\d+_)?s(?!m\d)", "tf32", "cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1"),
+    (r"_s1688gemm_(?:\d|\.\.\.|$)|^nvjet_(?:sm\d+_)?s(?!m\d)", "tf32", "cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1"),
     (r"(?i)bf16|bfloat16|^nvjet_(?:sm\d+_)?t", "bf16", "nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT"),
     # Tensile: layouts of C, A and B, then types of A and B and of the sum
     (r"^\w*Cijk_\w{4}_\w{4}_(?:F8|B8)", "f8e4m3", "Cijk_Alik_Bljk_F8BS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x128"),

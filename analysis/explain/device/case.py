@@ -138,9 +138,17 @@ class DeviceCase:
         return int(self.rows.loc[_is_unlisted(self.rows), f"{key}_ns"].sum())
 
     def unsure_ns(self, rows: pd.DataFrame) -> int:
-        """Return how much of the rows' difference may be gone, as what one side alone prints the other may have, unprinted."""
-        alone = {key: rows.loc[(rows[f"{other}_count"] <= 0).to_numpy(bool), f"{key}_ns"].sum() for key, other in ("ab", "ba")}
-        return int(min(alone["a"], self.unlisted_ns("b")) + min(alone["b"], self.unlisted_ns("a")))
+        """Return how much of the difference may be gone, as what the slower side alone prints the other may have, unprinted.
+
+        Tables are sorted by time: what one lacks takes no longer than the shortest row that it prints.
+        """
+        key, other = ("b", "a") if float(rows["delta_ns"].sum()) > 0 else ("a", "b")
+        whole = self.unlisted_ns(other)
+        if not whole:
+            return 0
+        printed = self.rows[f"{other}_ns"][((self.rows[f"{other}_ns"] > 0) & ~_is_unlisted(self.rows)).to_numpy(bool)]
+        alone = rows[f"{key}_ns"][(rows[f"{other}_count"] <= 0).to_numpy(bool)]
+        return min(int(alone.clip(upper=printed.min() if len(printed) else whole).sum()), whole)
 
     def idle(self, causes: Collection[str]) -> pd.DataFrame:
         """Return the rows left of idle time by these causes."""

@@ -62,7 +62,7 @@ class DeviceSide:
 def applies(a: Trace, b: Trace) -> bool:
     """Return whether two captures hold device work, one of them an accelerator's: both on a timeline, or both as totals only."""
     if all(_is_totals(trace) for trace in (a, b)):
-        return not any(len(trace.kernels) and (trace.kernels["device"] == "cpu").all() for trace in (a, b))
+        return not any(_has_layers_on_cpu(trace) for trace in (a, b))
     timed = [
         bool(trace.kernels["start_ns"].notna().any() or len(trace.graphs) or trace.copies["start_ns"].notna().any())
         for trace in (a, b)
@@ -74,6 +74,12 @@ def _is_totals(trace: Trace) -> bool:
     """Return whether device work is there, and none of it has a time."""
     work = [trace.kernels, trace.copies]
     return any(map(len, work)) and not len(trace.steps) and all(table["start_ns"].isna().all() for table in work)
+
+
+def _has_layers_on_cpu(trace: Trace) -> bool:
+    """Return whether a processor's totals tell layers, by which they are explained then."""
+    kernels = trace.kernels
+    return bool(len(kernels)) and bool((kernels["device"] == "cpu").all()) and bool(kernels["layer"].notna().any())
 
 
 def _only_copies(trace: Trace) -> bool:

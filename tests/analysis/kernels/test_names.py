@@ -93,6 +93,7 @@ KNOWN = [
     ("void vllm::act_and_mul_kernel<c10::BFloat16, &vllm::silu_kernel<c10::BFloat16>, true>(x)",
         "activation", "vllm", "bf16", None, False),
     ("input_reduce_fusion_2", "reduction", "xla", None, None, False),
+    ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_...", "gemm", "cutlass", "tf32", None, True),  # cut by a table
     ("loop_add_fusion", "elementwise", "xla", None, None, False),
     ("void triad_kernel<double>(double*, double const *, double const *)", "elementwise", None, "f64", None, None),
     ("_Z6vecAddPfS_S_i", "elementwise", None, "f32", None, None),
