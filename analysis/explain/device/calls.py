@@ -14,6 +14,7 @@ from kernelscope.analysis.explain.device.side import DeviceSide
 
 _MANY = 20  # calls: of fewer most is the first use of the device
 _LEAST = 0.1  # of the device's time
+_FAR_MORE = 2.0  # times the device's time: the host does not only wait for it
 _NAMED = 3
 _REMEDIES = (
     (r"(?i)malloc|free|alloc|register", "allocate once, before the loop, or from a pool (cudaMallocAsync, a caching allocator)"),
@@ -32,8 +33,24 @@ def sentence(case: DeviceCase) -> str | None:
 
     Calls that wait for the device are left out: their time is its time.
     """
-    if not case.totals:
+    return _of_calls(case) or _of_all(case) if case.totals else None
+
+
+def _of_all(case: DeviceCase) -> str | None:
+    """Return what the host's own time adds up to, where that is far more than the device's, and differs by more than that."""
+    host = [float(case.side(key).facts.get("host_ns") or 0) for key in SIDES]
+    device = [float(case.side(key).account.step_ns) for key in SIDES]
+    delta, longer = host[1] - host[0], host.index(max(host))
+    if not all(host) or host[longer] < _FAR_MORE * device[longer] or abs(delta) < abs(device[1] - device[0]):
         return None
+    if abs(delta) < _LEAST * host[longer]:
+        return None
+    more = f"the host's own time adds up to {words.duration(abs(delta))} more in {case.side(SIDES[longer]).name}"
+    return f"{more}, waits and the profiler's cost included: {words.change(case, *host)}"
+
+
+def _of_calls(case: DeviceCase) -> str | None:
+    """Return in which calls the host spends more, and what to do about them."""
     a, b = (call_totals.of_the_host(call_totals.sums(case.side(key).trace)) for key in SIDES)
     both = a.add_prefix("a_").join(b.add_prefix("b_"), how="outer").fillna(0)
     pinned = both.index.str.contains(call_totals.PINNED).astype(bool) & ((both["a_count"] == 0) ^ (both["b_count"] == 0))

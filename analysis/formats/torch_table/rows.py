@@ -145,8 +145,16 @@ class TableRows:
     def _times(self, column: str) -> Times:
         return self.ns(column).fillna(0).to_numpy(dtype=np.int64)
 
+    @cached_property
+    def host_total(self) -> int | None:
+        """Return what the host's own time adds up to beside a device's, as printed below the table, in ns; None without both."""
+        return self._printed("CPU") if self.device else None
+
     def _total(self) -> int | None:
-        told = printed.decimal_points(pd.Series([self.table.totals.get(self.table.device or "CPU", "")], dtype="str"))
+        return self._printed(self.table.device or "CPU")
+
+    def _printed(self, of: str) -> int | None:
+        told = printed.decimal_points(pd.Series([self.table.totals.get(of, "")], dtype="str"))
         total = text_tables.nanoseconds(told, "us").iloc[0]
         return None if pd.isna(total) else int(total)
 

@@ -51,6 +51,9 @@ def read(path: Path) -> Trace:
     for name in ("kernels", "copies", "totals"):
         frames = [part[name] for part in parts if len(part[name])]
         setattr(trace, name, conform(name, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()))
+    host = [TableRows(table).host_total for table in chosen]
+    if None not in host:
+        trace.info["host_ns"] = sum(ns for ns in host if ns)
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
         raise EvidenceError(f"{path}, {_nothing(result)}; print it again")
     if not len(trace.kernels):

@@ -4,6 +4,7 @@ import pytest
 
 import kernelscope as ks
 from kernelscope.reports import explanation
+from tests.analysis.formats.torch_table.made import NEW, printed, row
 from tests.analysis.printed_totals import text_of
 
 
@@ -140,3 +141,24 @@ def test_a_dropout_of_pytorch_s_own_is_no_fused_kernel(explained):
     many = [(f"void at::native::vectorized_elementwise_kernel<4, at::native::f{n}>(int)", 100, 10.0) for n in range(4)]
     result = explained(([*many[:2], (dropout, 20, 30.0)], []), (many, []))
     assert not any("fusion" in one["cause"] for one in result["findings"])
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ((20.0, 6.0), "the host's own time adds up to 14.0 ms more in A, waits and the profiler's cost included: "),
+        ((7.0, 2.0), None),  # a host that waits for the device, mostly
+        ((20.0, 19.9), None),
+    ],
+)
+def test_what_the_host_s_own_time_adds_up_to_in_torch_s_tables(tmp_path, hosts, said):
+    paths = []
+    for name, host, device in zip("ab", hosts, (5.0, 5.5), strict=True):
+        paths.append(tmp_path / f"{name}.txt")
+        own = f"{host:.3f}ms", f"{device:.3f}ms"
+        rows = [
+            row("aten::linear", own[0], own[0], "0.000us", "100"),
+            row("ampere_sgemm_128x64_nn", "0.000us", "0.000us", own[1], "100"),
+        ]
+        paths[-1].write_text(printed(NEW, rows, [f"Self CPU time total: {own[0]}", f"Self CUDA time total: {own[1]}"]))
+    assert ks.explain(*paths)["calls"] == (said and said + "20.0 ms in A, 6.00 ms in B")
