@@ -67,9 +67,7 @@ def sentences(case: DeviceCase) -> list[str]:
 
 def remedy(case: DeviceCase, side: str) -> str | None:
     """Return what to do on a side that is compiled already; None where it is not."""
-    if not regions(case.side(side)):
-        return None
-    return _LARGER.get(str(case.side(side).facts.get("framework")), _LARGER[""])
+    return words.remedy(case, _LARGER, side) if regions(case.side(side)) else None
 
 
 def launched_in(case: DeviceCase, table: str, operation: str, slow: str) -> list[tuple[str, float]]:

@@ -172,8 +172,12 @@ def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
         return f"{case.side(fast).name} has none", "high"
     slower, faster = case.side(slow).name, case.side(fast).name
     both = f"they take {words.duration(lasted[slow])} in {slower} and {words.duration(lasted[fast])} in {faster}"
-    if not case.totals:
-        return both, "medium"
+    return _by_calls(case, slow, fast, both) if case.totals else (both, "medium")
+
+
+def _by_calls(case: DeviceCase, slow: str, fast: str, both: str) -> tuple[str, str]:
+    """Return what calls tell of copies whose times alone totals know: whether memory is pinned, and may copies overlap."""
+    slower, faster = case.side(slow).name, case.side(fast).name
     if calls.makes(case.side(fast), call_totals.PINNED) and not calls.makes(case.side(slow), call_totals.PINNED):
         return f"pinned memory in {faster}, which allocates it (cudaHostAlloc or alike), none in {slower}", "medium"
     if calls.makes(case.side(slow), call_totals.STREAMS):
@@ -205,25 +209,21 @@ def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
     moved, fast = {key: float(copies[f"{key}_bytes"].sum()) for key in SIDES}, "a" if slow == "b" else "b"
     if _are_small(copies, slow, fast):
         return _GATHER
-    if case.totals and calls.makes(case.side(slow), call_totals.STREAMS):
-        return _TIMELINE
     if set(copies["kind"]) == {"unified memory"}:
         return _PREFETCH
     if min(moved.values()) > 0 and moved[slow] > _MORE * moved[fast]:
         fewer = _FEWER.format(case.side(slow).name, case.side(fast).name)
         fewer += _NARROWER if case.side(slow).facts.get("framework") else ""
-        return f"{fewer}; {_pin(case, slow)}" if _pageable(copies, slow) > _SAME_BYTES else fewer
+        return f"{fewer}; {words.remedy(case, _PIN, slow)}" if _pageable(copies, slow) > _SAME_BYTES else fewer
+    if case.totals and calls.makes(case.side(fast), call_totals.PINNED) and calls.makes(case.side(slow), call_totals.STREAMS):
+        return _TIMELINE
     if (
         len(copies)
         and _pageable(copies, slow) < _SAME_BYTES
         and copies["name"].fillna("").str.contains("pinned", case=False).any()
     ):
         return _OVERLAP
-    return _pin(case, slow)
-
-
-def _pin(case: DeviceCase, key: str) -> str:
-    return _PIN.get(str(case.side(key).facts.get("framework")), _PIN[""])
+    return words.remedy(case, _PIN, slow)
 
 
 def _pageable(copies: pd.DataFrame, key: str) -> float:

@@ -99,7 +99,7 @@ def _input_remedy(case: DeviceCase, slow: str) -> str:
     if uses_dali(case.side(slow).trace):
         return _DALI
     other = next(side for side in SIDES if side != slow)
-    loader = _of(case, slow, _LOADER)
+    loader = words.remedy(case, _LOADER, slow)
     if not uses_dali(case.side(other).trace):
         return loader
     return f"decode and augment on the device, as {case.side(other).name} does with NVIDIA's DALI; or {loader.split(';')[0]}"
@@ -128,7 +128,7 @@ def waits_of_the_host(case: DeviceCase) -> Iterator[DeviceFinding]:
         )
     longer = _longer(case, rows, slower, faster)
     title = f"synchronisation: the host waits for the device and cannot launch ahead, the device idles{longer}"
-    yield DeviceFinding("synchronisation", title, _ids(rows), "medium", sentences, _of(case, slow, _SYNCHRONISE))
+    yield DeviceFinding("synchronisation", title, _ids(rows), "medium", sentences, words.remedy(case, _SYNCHRONISE, slow))
 
 
 def _waits(case: DeviceCase, key: str) -> float:
@@ -182,7 +182,7 @@ def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
         _ids(rows),
         "medium" if case.few or alone else "high",
         sentences,
-        compiled.remedy(case, slow) or (_THAT_CODE if functions else _OWN_WORK if alone else _of(case, slow, _LAUNCHES)),
+        compiled.remedy(case, slow) or (_THAT_CODE if functions else _OWN_WORK if alone else words.remedy(case, _LAUNCHES, slow)),
     )
 
 
@@ -252,7 +252,7 @@ def between_kernels(case: DeviceCase) -> Iterator[DeviceFinding]:
         f"A gap lasts {words.duration(means['a'])} on average in {case.a.name}, {words.duration(means['b'])} in {case.b.name}.",
         f"Kernels {case.per}: {words.count(kernels['a'])} in {case.a.name}, {words.count(kernels['b'])} in {case.b.name}.",
     ]
-    remedy = idle.AFTER_LONG_GAPS if means[slow] > idle.LONG_GAP else _of(case, slow, _GAPS)
+    remedy = idle.AFTER_LONG_GAPS if means[slow] > idle.LONG_GAP else words.remedy(case, _GAPS, slow)
     title = f"the device idles between kernels that are launched in time{_longer(case, rows, slower, faster)}"
     yield DeviceFinding("gaps between kernels", title, _ids(rows), "medium", sentences, remedy)
 
@@ -262,11 +262,6 @@ def _simple(case: DeviceCase, causes: Collection[str], cause: str, title: str, r
     slow, slower, _, faster = words.slower(case, rows)
     sentences = [f"{words.of_rows(case, rows)} {case.per}.", *_where(rows, slow)]
     yield DeviceFinding(cause, f"{title}{_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
-
-
-def _of(case: DeviceCase, side: str, remedies: dict[str, str]) -> str:
-    """Return the remedy for a side's framework."""
-    return remedies.get(str(case.side(side).facts.get("framework")), remedies[""])
 
 
 def _ids(rows: pd.DataFrame) -> list[str]:
