@@ -211,7 +211,7 @@ def synchronisation(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles around the host's waits for it."""
     yield from _simple(
         case, [idle.SYNCHRONISING], "synchronisation", "the device idles around synchronisation",
-        _of(case, words.slower(case, case.idle([idle.SYNCHRONISING]))[0], _SYNCHRONISE),
+        words.remedy(case, _SYNCHRONISE, words.slower(case, case.idle([idle.SYNCHRONISING]))[0]),
     )  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def copying(case: DeviceCase) -> Iterator[DeviceFinding]:
     rows = case.idle([idle.COPYING])
     yield from _simple(
         case, [idle.COPYING], "slow copying calls", f"the device idles while the host is in calls that copy{_mostly(rows)}",
-        _of(case, words.slower(case, rows)[0], _COPIES),
+        words.remedy(case, _COPIES, words.slower(case, rows)[0]),
     )  # fmt: skip
 
 
