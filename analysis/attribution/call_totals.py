@@ -9,6 +9,7 @@ from kernelscope.analysis.trace import Trace
 PINNED = r"(?i)^(?:cuda|hip)(?:HostAlloc|MallocHost|HostRegister|HostMalloc)|^cuMem(?:AllocHost|HostAlloc|HostRegister)"
 STREAMS = r"(?i)^(?:cuda|cu|hip)StreamCreate"
 ALLOCATIONS = r"(?i)^(?:cuda|hip)(?:Malloc|Free)|^cuMem(?:Alloc|Free)"
+CREATIONS = r"(?i)^(?:cuda|cu|hip)(?:Stream|Event|Graph)(?:Create|Destroy|Instantiate)|^cublasCreate|^cudnnCreate"
 LAUNCHES = r"(?i)^(?:cuda|hip)(?:Launch|ModuleLaunch|ExtModuleLaunch|ExtLaunch)|^cuLaunch"
 _WAITS = r"(?i)synchronize|memcpy|memset|streamwait|eventquery|streamquery|prefetch"
 _ASKS = r"(?i)get\w*attribute|deviceget|getdevice|getversion|iscapturing"

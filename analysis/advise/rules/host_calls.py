@@ -35,6 +35,17 @@ def allocations(subject: Subject) -> list[Advice]:
     ]
 
 
+def creations(subject: Subject) -> list[Advice]:
+    """Streams, events or handles are made and thrown away again and again."""
+    calls = _calls(subject, call_totals.CREATIONS)
+    calls = calls[(calls["count"] >= _MANY).to_numpy(bool)]
+    ns = float(calls["later_ns"].sum())
+    if ns < _SHARE * subject.step_ns or not len(calls):
+        return []
+    title, remedy = "streams or events are created again and again", "create them once, before the loop, and use them again"
+    return [Advice("host-bound", title, ns, _BESIDE, [f"{_listed(calls)}."], remedy)]
+
+
 def launches(subject: Subject) -> list[Advice]:
     """Kernels are shorter than the calls that launch them."""
     calls = _calls(subject, call_totals.LAUNCHES)
@@ -47,7 +58,7 @@ def launches(subject: Subject) -> list[Advice]:
     evidence = [
         f"{_listed(calls)}: {words.duration(spent / launched)} each on average, and a kernel takes {words.duration(ns / count)}."
     ]
-    remedy = "launch all kernels of a step as one CUDA graph, or make them fewer and larger"
+    remedy = "launch all kernels of a step as one graph (CUDA graph, HIP graph), or make them fewer and larger"
     title = "kernels are shorter than the calls that launch them"
     return [Advice("host-bound", title, spent - ns, _BESIDE, evidence, remedy, _GRAPHS)]
 
@@ -65,4 +76,4 @@ def _listed(calls: pd.DataFrame) -> str:
     return ", ".join(f"{count:,.0f} x {name} ({words.duration(ns)})" for name, count, ns in numbers)
 
 
-RULES: tuple[Rule, ...] = (allocations, launches)
+RULES: tuple[Rule, ...] = (allocations, creations, launches)

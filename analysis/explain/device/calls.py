@@ -57,7 +57,7 @@ def _of_calls(case: DeviceCase) -> str | None:
     both = both[((both[["a_count", "b_count"]].max(axis=1) >= _MANY) | pinned).to_numpy(bool)]
     delta = both["b_ns"] - both["a_ns"]
     device = abs(case.b.account.step_ns - case.a.account.step_ns)
-    if abs(delta.sum()) < max(_LEAST * case.step_ns, device / 2):
+    if abs(delta.sum()) < max(_LEAST * case.step_ns, device):
         return None
     slower = case.b if delta.sum() > 0 else case.a
     mine = both[(delta * delta.sum() > 0).to_numpy(bool)]

@@ -47,7 +47,7 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     sides = [side_of(side, name, steps, request, whole) for side, name, steps in zip((a, b), names, result, strict=True)]
     case = case_of(*sides)
     case.replaced = alignment.replacements(case.a, case.b)
-    findings = _settled(case) if a.path != b.path else []
+    findings = _settled(case) if a.path != b.path and not _counted_apart(case) else []
     return Shown(_result(case, findings))
 
 
@@ -227,9 +227,21 @@ def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | N
         return "both sides are the same recording", "name two different ones"
     if findings:
         return None, None
+    if _counted_apart(case):
+        return (
+            "one table tells the time by kernels and the other by operators: its rows of kernels are too few",
+            "print all rows of both: key_averages().table(row_limit=-1)",
+        )
     if _alike(case):
         return "the steps differ by less than two runs of one program do, and so does each part of them", None
     return _too_little(case), again.OF_CAPTURES
+
+
+def _counted_apart(case: DeviceCase) -> bool:
+    """Return whether totals of one side are by kernels and of the other by operators, which are no other work."""
+    return len({side.facts.get("counted") for side in (case.a, case.b)}) > 1 and all(
+        side.facts.get("counted") for side in (case.a, case.b)
+    )
 
 
 def _alike(case: DeviceCase) -> bool:

@@ -28,7 +28,12 @@ CALLS = r"^(?:cuda|cu|hip|ze|ur|xpu|musa|acl)[A-Z]\w*$"
 PROFILER = r"^(?:Activity Buffer Request|Buffer Flush|Instrumentation|Resource|Lazy Function Loading|Command Buffer Full)"
 OPERATOR = r"::"  # of a library's name: aten::mm, mkldnn::_linear; what users name has none, mostly
 _LOOP = r"^(?:ProfilerStep[#*]|Optimizer\.\w+#|enumerate\(DataLoader\)#)"
-ANNOTATIONS = rf"{_LOOP}|^(?:## |Torch-Compiled Region)"
+ANNOTATIONS = rf"{_LOOP}|^(?:## |Torch-Compiled Region|\[pl\])"
+# Operators that make another view of a tensor, or ask it something: time that the older profiler gives them is others'
+_VIEWS = (
+    "_unsafe_view as_strided detach empty empty_like empty_strided expand permute result_type select slice squeeze t transpose"
+)
+_NO_WORK = [f"aten::{name}" for name in f"{_VIEWS} unsqueeze view".split()]
 _COLLECTIVES = r"^(?:nccl|gloo|xccl):"
 COPY = r"^(?:Memcpy|Memset|\[CUDA mem|gpu_mem)"
 _KERNEL = rf"[<(]|::|^_Z|kernel|triton|{COPY}"  # in names of kernels, hardly ever of ranges
@@ -102,13 +107,14 @@ class TableRows:
     @cached_property
     def kernel_rows(self) -> Flags:
         """Return which rows are kernels and copies."""
-        return ~self.host & ~self.annotations
+        return ~self.host & ~self.annotations & ~self.like(PROFILER)
 
     @cached_property
     def operator_rows(self) -> Flags:
         """Return which rows of the host have device time that is their own: of several that wrap each other, the last."""
         wraps = self.own < self._times("device_total") // _WRAPPED
-        return self.host & (self.own > 0) & ~self.doubtful & ~wraps & ~self.like(_LOOP) & ~self.like(CALLS)
+        others = self.like(_LOOP) | self.like(CALLS) | self.name.isin(_NO_WORK).to_numpy(dtype=bool)
+        return self.host & (self.own > 0) & ~self.doubtful & ~wraps & ~others
 
     @cached_property
     def processor_rows(self) -> Flags:

@@ -4,9 +4,9 @@ A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes
 The dashes tell where columns stand. People post tables as Markdown, too. Columns have been renamed over the years; `tables` gives
 them one name each:
 
-    name, self_cpu, cpu, self_device, device_total (text with units), count, shapes
+    name, self_cpu, cpu, self_device, device_total (text with units), self_cpu_share, self_device_share (with %), count, shapes
 
-What other columns there are (shares, averages, memory, FLOPs, source locations) is in `others`.
+What other columns there are (averages, memory, FLOPs, source locations) is in `others`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from kernelscope.analysis.files import text_tables
 _DASHES = re.compile(r"-{3,}")
 _RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
 _HEADING = re.compile(r"^.{0,200}?\bName[\s|].*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
-_TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total: *(?P<time>[\d.,]+ *(?:us|ms|s))[\s*]*$")
+_TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total:[\s*]*(?P<time>[\d.,]+ *(?:us|ms|s))[\s*]*$")
 _DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*) (?:total|time avg)$")
 _KNOWN = {
     "Name": "name", "Self CPU": "self_cpu", "Self CPU total": "self_cpu", "CPU total": "cpu", "CPU time": "cpu_average",
-    "# of Calls": "count", "Number of Calls": "count", "Calls": "count", "Input Shapes": "shapes",
+    "Self CPU %": "self_cpu_share", "# of Calls": "count", "Number of Calls": "count", "Calls": "count", "Input Shapes": "shapes",
 }  # fmt: skip
 _SHARE = re.compile(r"%$|time avg$")
+_BELOW = 6  # lines below a table in which its sums stand
 _LONGEST = 1 << 14  # characters of a heading
 
 
@@ -105,7 +106,8 @@ def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
 def _named(heading: int, names: list[str], frame: pd.DataFrame, unread: int, totals: dict[str, str]) -> OperatorTable:
     """Return a table with its columns under the names of the module's documentation."""
     device = next((match["device"] for name in names if (match := _DEVICE.match(name)) and match["device"] != "CPU"), "")
-    known = _KNOWN | {f"Self {device}": "self_device", f"{device} total": "device_total"}
+    own = {f"Self {device}": "self_device", f"Self {device} %": "self_device_share", f"{device} total": "device_total"}
+    known = _KNOWN | own
     kept: dict[int, str] = {}
     for place, name in enumerate(names):
         if name in known and known[name] not in kept.values():
@@ -132,10 +134,10 @@ def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
 def _totals(lines: Sequence[str]) -> dict[str, str]:
     """Return the sums that are printed directly below a table, by CPU or the device's name."""
     result: dict[str, str] = {}
-    for line in lines[:4]:
+    for line in lines[:_BELOW]:
         match = _TOTAL.search(line)
         if match:
             result[match["what"]] = match["time"].replace(" ", "")
-        elif line.strip():
+        elif line.strip() and not line.startswith("#"):  # a heading of Markdown may stand above them
             break
     return result

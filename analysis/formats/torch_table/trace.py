@@ -15,13 +15,14 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
-from kernelscope.analysis.formats import printed
+from kernelscope.analysis.formats import printed, unlisted
 from kernelscope.analysis.formats.torch_table import rows as of_rows
 from kernelscope.analysis.formats.torch_table import tables as torch_tables
 from kernelscope.analysis.formats.torch_table.rows import TableRows
 from kernelscope.analysis.formats.torch_table.tables import OperatorTable
 from kernelscope.analysis.trace import UNLISTED, Trace, conform
 
+_SHARED = 2  # rows with the same times to the microsecond, by which two tables are of one profile
 _CUT = r"\.\.\.$"
 
 
@@ -51,6 +52,8 @@ def read(path: Path) -> Trace:
     for name in ("kernels", "copies", "totals"):
         frames = [part[name] for part in parts if len(part[name])]
         setattr(trace, name, conform(name, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()))
+    bases = {"kernels" if TableRows(table).counts_kernels else "operators" for table in chosen if table.device}
+    trace.info["counted"] = ", ".join(sorted(bases))
     host = [TableRows(table).host_total for table in chosen]
     if None not in host:
         trace.info["host_ns"] = sum(ns for ns in host if ns)
@@ -77,12 +80,13 @@ def _nothing(result: list[OperatorTable]) -> str:
 def _chosen(result: list[OperatorTable], remarks: printed.Remarks) -> list[OperatorTable]:
     """Return the tables that count: of one profile printed several times (sorted, grouped, cut in other ways) the fullest.
 
-    Tables are of one profile where the sums below them are the same.
+    Tables are of one profile where the sums below them are the same; one without sums, where it has rows of the other.
     """
     groups: dict[Any, list[OperatorTable]] = {}
     for table in result:
         key = tuple(sorted(table.totals.items())) if table.totals else table.line
-        groups.setdefault(key, []).append(table)
+        alike = None if table.totals else next((of for of, mine in groups.items() if _has_rows_of(mine[0], table)), None)
+        groups.setdefault(key if alike is None else alike, []).append(table)
     chosen = []
     for tables in groups.values():
         best = max(tables, key=_fullness)
@@ -93,6 +97,14 @@ def _chosen(result: list[OperatorTable], remarks: printed.Remarks) -> list[Opera
                     f"the table of line {other.line} is of the same profile as that of line {best.line}; it is not counted twice"
                 )
     return chosen
+
+
+def _has_rows_of(table: OperatorTable, other: OperatorTable) -> bool:
+    """Return whether rows of another table are in this one, too: all of the same names have the same times and calls."""
+    columns = [name for name in ("name", "self_cpu", "self_device", "count") if name in table.rows and name in other.rows]
+    mine, theirs = (one.rows[columns].astype("string") for one in (table, other))
+    shared = theirs[theirs["name"].isin(mine["name"]).to_numpy(bool)]
+    return len(shared) >= _SHARED and len(shared.merge(mine, on=columns)) >= len(shared)
 
 
 def _fullness(table: OperatorTable) -> tuple[int, int]:
@@ -145,7 +157,7 @@ class _TableReader:
         """Return one kernel for what the rows that count lack to the sum below the table, and say so; None for rounding."""
         rows = self.rows
         if rows.total is None:
-            return None
+            return self._by_shares(work)
         inside = rows.counted_annotations
         left = rows.total - inside - int(work["duration_ns"].sum())
         if inside:
@@ -160,6 +172,19 @@ class _TableReader:
         return pd.DataFrame([{**row, "device": rows.device or "cpu"}]).astype(
             {"name": "string", "kind": "string", "duration_ns": "Int64", "count": "Int64"}
         )
+
+    def _by_shares(self, work: pd.DataFrame) -> pd.DataFrame | None:
+        """Return one kernel for what the rows lack, where no sum is printed and their percentages tell it."""
+        device = self.rows.device or "cpu"
+        own = "self_device" if self.rows.device else "self_cpu"
+        if f"{own}_share" not in self.table.rows or not len(work):
+            return None
+        mine = self.table.rows.loc[work.index]
+        step = text_tables.resolution(printed.decimal_points(mine[own]), "us")
+        rest = unlisted.of(work["duration_ns"], mine[f"{own}_share"], step)
+        if rest.note:
+            self.remarks.note(f"{self.place}: {rest.note}")
+        return rest.kernels.assign(device=device, attribution="none") if len(rest.kernels) else None
 
     def _totals(self) -> pd.DataFrame:
         """Return operators, calls of a device's runtime, and ranges, with their times on the CPU, others' inside included."""

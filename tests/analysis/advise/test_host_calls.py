@@ -33,6 +33,13 @@ def test_launches_that_take_longer_than_kernels(advised):
     assert one["saves_ns"] == 2_995_000
 
 
+def test_streams_that_are_created_in_the_loop(advised):
+    calls = [("hipStreamCreate", 100, 70.0), ("hipStreamDestroy", 100, 30.0)]
+    found = advised([("rms_norm_kernel(float*)", 100, 0.6)], calls)["streams or events are created again and again"]
+    assert found["evidence"] == ["100 x hipStreamCreate (69.3 ms), 100 x hipStreamDestroy (29.7 ms)."]
+    assert found["saves_ns"] == 99_000_000
+
+
 def test_many_small_copies(advised):
     found = advised([*KERNELS, ("[CUDA memcpy DtoH]", 20_000, 30.0)])["many small copies between host and device"]
     assert found["evidence"][0] == "20,000 copies take 1.50 µs each on average, about what the smallest one takes."

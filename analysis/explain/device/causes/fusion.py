@@ -15,6 +15,7 @@ _COMPILED = re.compile(
     r"(?i)^(?!at::native::).*fused_|^triton_|CudaCodeGen|nvfuser|^kernel\d+$|_fusion|^fusion|^Xla|^_Xla|jit_|TensorIteratorFused"
 )
 _FEWER = 0.85  # launches of small kernels that are left
+_LEAST = {False: 5, True: 3}  # small kernels of the side that has many, in a step; in totals, which may be of one
 _COUNTS = 0.02  # share by which counts of a kernel must differ
 
 
@@ -27,19 +28,19 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     counts = {key: float(small[f"{key}_count"].sum()) for key in SIDES}
     few = min(SIDES, key=lambda key: counts[key])
     many = "b" if few == "a" else "a"
-    if counts[few] > _FEWER * counts[many] or counts[many] < 5:
+    if counts[few] > _FEWER * counts[many] or counts[many] < _LEAST[case.totals]:
         return
     only = rows[((rows[f"{few}_count"] > 0) & (rows[f"{many}_count"] < 0.02 * rows[f"{few}_count"])).to_numpy(bool)]
     names = [str(name) for name in only["name"].dropna()]
     optimizer, generated = ([name for name in names if pattern.search(_plain(name))] for pattern in (_OPTIMIZER, _COMPILED))
     if not optimizer and not generated:
         return
-    if float(small["delta_ns"].sum()) * (1 if few == "a" else -1) < 0:
-        return  # what has fewer small kernels takes longer for them
     fuses = only["name"].isin([*optimizer, *generated]).to_numpy(bool)
     changed = small[_differs(small, few, many)]
     mine = pd.concat([changed, only[fuses]]).drop_duplicates("row")
     what = " and ".join(["a fused optimizer"] * bool(optimizer) + ["fused (compiled) kernels"] * bool(generated))
+    if float(mine["delta_ns"].sum()) * (1 if few == "a" else -1) < 0:
+        return  # what fuses them takes longer
     removed, added = mine[mine["delta_ns"].to_numpy() < 0], mine[mine["delta_ns"].to_numpy() > 0]
     totals = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
     title = (

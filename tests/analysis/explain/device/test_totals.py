@@ -162,3 +162,17 @@ def test_what_the_host_s_own_time_adds_up_to_in_torch_s_tables(tmp_path, hosts, 
         ]
         paths[-1].write_text(printed(NEW, rows, [f"Self CPU time total: {own[0]}", f"Self CUDA time total: {own[1]}"]))
     assert ks.explain(*paths)["calls"] == (said and said + "20.0 ms in A, 6.00 ms in B")
+
+
+def test_tables_of_one_profile_that_are_counted_in_two_ways_get_no_cause(tmp_path):
+    products = (
+        row("aten::mm", "1.000ms", "1.000ms", "5.000ms", "10"),
+        row("ampere_sgemm_128x64_nn", "0.000us", "0.000us", "5.000ms", "10"),
+    )
+    paths = []
+    for name, rows in zip("ab", (products[:1], products[1:]), strict=True):
+        paths.append(tmp_path / f"{name}.txt")
+        paths[-1].write_text(printed(NEW, list(rows), ["Self CUDA time total: 5.000ms"]))
+    result = ks.explain(*paths)
+    assert result["findings"] == []
+    assert result["abstained"].startswith("one table tells the time by kernels and the other by operators")

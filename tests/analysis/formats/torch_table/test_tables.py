@@ -33,3 +33,37 @@ def test_markdown(tmp_path):
 def test_the_sum_below_a_table_in_markdown_is_read(tmp_path):
     trace = read(tmp_path, markdown(NEW, ROWS, ("Self CPU time total: 2.500ms", "Self CUDA time total: 5.000ms")))
     assert trace.kernels["duration_ns"].tolist() == [3_000_000, 2_000_000]
+
+
+def test_a_cut_table_of_the_same_profile_without_its_sums_counts_once(tmp_path):
+    rows = [row("aten::mm", "1.000ms", "1.000ms", "5.000ms", "10"), row("aten::add", "2.000ms", "2.000ms", "3.000ms", "20")]
+    whole = printed(NEW, [*rows, row("aten::mul", "1.000ms", "1.000ms", "2.000ms", "5")], ["Self CUDA time total: 10.000ms"])
+    kernels = read(tmp_path, whole + "\nby time on the CPU\n" + printed(NEW, rows[::-1])).kernels
+    assert kernels["duration_ns"].sum() == 10_000_000
+    other = row("aten::mm", "1.000ms", "1.000ms", "5.001ms", "10")
+    assert read(tmp_path, whole + "\nafter\n" + printed(NEW, [rows[1], other])).kernels["duration_ns"].sum() == 18_001_000
+
+
+def test_sums_below_a_heading_and_in_bold(tmp_path):
+    text = printed(NEW, [row("aten::mm", "1.000ms", "1.000ms", "5.000ms", "10")])
+    kernels = read(
+        tmp_path, text + "\n#### Summary\n\n- **Self CPU time total:** 7.000ms\n- **Self CUDA time total:** 8.000ms\n"
+    ).kernels
+    assert kernels["duration_ns"].tolist() == [5_000_000, 3_000_000]
+
+
+def test_without_sums_percentages_tell_what_was_not_printed(tmp_path):
+    shares = {"aten::mm": "50.00%", "aten::add": "30.00%"}
+    rows = [row("aten::mm", "1.000ms", "1.000ms", "5.000ms", "10"), row("aten::add", "1.000ms", "1.000ms", "3.000ms", "10")]
+    rows = [tuple(shares[one[0]] if place == 7 else cell for place, cell in enumerate(one)) for one in rows]
+    kernels = read(tmp_path, printed(NEW, rows)).kernels
+    assert kernels["duration_ns"].tolist() == [5_000_000, 3_000_000, 2_000_000]
+    assert kernels["name"].tolist()[-1] == "(in rows that were not printed)"
+
+
+def test_views_and_the_profiler_s_own_rows_are_no_work(tmp_path):
+    rows = [
+        row("aten::mm", "1.000ms", "1.000ms", "5.000ms", "10"), row("aten::transpose", "1.000ms", "1.000ms", "1.000ms", "10"),
+        row("Activity Buffer Request", "0.000us", "0.000us", "9.000ms", "1"),
+    ]  # fmt: skip
+    assert read(tmp_path, printed(NEW, rows)).kernels["name"].tolist() == ["aten::mm"]
