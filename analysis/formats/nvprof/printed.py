@@ -80,6 +80,8 @@ def read(path: Path) -> Trace:
                 frames.setdefault(name, []).append(frame)
     if not readings or all(not reading.known for reading in readings):
         raise EvidenceError(f"{path}: {_nothing(output)}")
+    if output.counters:
+        result.diagnostics["rows of hardware metrics and events"] = output.counters
     if output.cpu_faults:
         of_cpu = page_faults.summed(pd.Series([], dtype="Int64"), sum(output.cpu_faults.values()))
         frames.setdefault("totals", []).append(of_cpu)

@@ -33,6 +33,7 @@ from kernelscope.analysis.formats import unlisted
 _SECTIONS = (
     "Profiling result|NVTX result|API calls|Unified Memory profiling result|CPU profiling result|Event result|Metric result"
 )
+_COUNTERS = ("Metric result", "Event result")
 _BANNER = rf"(?:(?<!=)={{2,}}(?P<process>\d+)={{2,}}|^\s*={{4,}}) +(?P<section>{_SECTIONS})\b"
 _PROFILED = r"(?<!=)={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
 _HEADER = r'^\s*"?(?:(?:Type"?(?:,|\s+)"?)?Time\(%\)|Start"?(?:,|\s+)"?Duration|Count\s+Avg Size|Device"?,"?Count)'
@@ -87,6 +88,7 @@ class NvprofOutput:
     announced: bool = False
     warnings: dict[str, int] = field(default_factory=dict)
     cpu_faults: dict[int | None, int] = field(default_factory=dict)
+    counters: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
         elif match := re.search(_BANNER, line):
             place = _PrintedPlace(match["section"], _number(match["process"]) if match["process"] else None)
             output.announced |= match["section"] in ("Profiling result", "API calls")
+            output.counters += _counters(match["section"], lines[index + 1 :])
         elif match := re.match(_DEVICE, line):
             place = _PrintedPlace(place.section, place.process, match["device"])
         elif match := re.search(_WARNING, line):
@@ -153,6 +156,14 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
             raise EvidenceError(f"{name}, line {parts[0].header + 1}: table cannot be read ({reason}); print it again") from error
     output.processes |= {table.process for table in output.tables if table.process is not None}
     return output
+
+
+def _counters(section: str, lines: Sequence[str]) -> int:
+    """Return how many rows of metrics or events, which begin with a number of invocations, stand before the next message."""
+    if section not in _COUNTERS:
+        return 0
+    end = next((number for number, line in enumerate(lines) if line.lstrip().startswith("==")), len(lines))
+    return sum(re.match(r"\s*\d+ {2,}\S", line) is not None for line in lines[:end])
 
 
 def header_of(line: str) -> list[str]:

@@ -691,3 +691,21 @@ FOREIGN = (b"", b"\x00", b"\xff\xfe", b"====", b"=" * 60000, b"==1" * 20000, b'"
 @pytest.mark.parametrize("content", FOREIGN)
 def test_foreign_content_is_left_alone(content):
     assert not nvprof_table.matches(Head(Path("x"), content))
+
+
+def test_hardware_metrics_beside_a_summary_are_told_as_not_read(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text(
+        "==7== Profiling result:\n"
+        "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+        " GPU activities:  100.00%  2.0000ms         1  2.0000ms  2.0000ms  2.0000ms  mul(float*)\n"
+        "==7== Metric result:\n"
+        "Invocations                Metric Name            Metric Description         Min         Max         Avg\n"
+        'Device "NVIDIA GeForce GTX 1080 (0)"\n'
+        "    Kernel: mul(float*)\n"
+        "          1       global_load_requests   Total number of requests  2148007936  2148007936  2148007936\n"
+        "          1           gld_transactions   Global Load Transactions  8592031746  8592031746  8592031746\n"
+    )
+    trace = captures.read(path)
+    assert trace.kernels["duration_ns"].tolist() == [2_000_000]
+    assert trace.diagnostics == {"rows of hardware metrics and events": 2}
