@@ -40,7 +40,8 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     mine = pd.concat([changed, only[fuses]]).drop_duplicates("row")
     what = " and ".join(["a fused optimizer"] * bool(optimizer) + ["fused (compiled) kernels"] * bool(generated))
     if float(mine["delta_ns"].sum()) * (1 if few == "a" else -1) < 0:
-        return  # what fuses them takes longer
+        yield _slower(case, mine, few, many)
+        return
     removed, added = mine[mine["delta_ns"].to_numpy() < 0], mine[mine["delta_ns"].to_numpy() > 0]
     totals = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
     title = (
@@ -59,6 +60,14 @@ def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     remedy = compiled.remedy(case, many) or "torch.compile the model"
     remedy = "torch.optim with fused=True or foreach=True" if optimizer else remedy
     yield DeviceFinding("fusion", title, mine["row"].tolist(), "high", sentences, remedy, structural=True)
+
+
+def _slower(case: DeviceCase, rows: pd.DataFrame, few: str, many: str) -> DeviceFinding:
+    """Return the finding that kernels which fuse others take longer than these."""
+    fused, others = case.side(few).name, case.side(many).name
+    title = f"fused kernels of {fused} take longer than what they stand for in {others}: {words.of_rows(case, rows)}"
+    remedy = f"leave that part in {fused} as it is in {others}, or try another version or mode of the compiler"
+    return DeviceFinding("fusion", title, rows["row"].tolist(), "medium", words.both(case, rows), remedy, structural=True)
 
 
 def _plain(name: str) -> str:

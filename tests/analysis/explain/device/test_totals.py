@@ -136,6 +136,14 @@ def test_types_that_names_tell(explained):
     assert not any(one["cause"] == "precision" for one in explained((wide, []), ([(narrow[0][0], 2, 12.0)], []))["findings"])
 
 
+def test_fused_kernels_that_take_longer_are_no_reason_to_compile(explained):
+    many = [(f"void at::native::vectorized_elementwise_kernel<4, at::native::f{n}>(int)", 100, 10.0) for n in range(4)]
+    (first,) = explained((many, []), ([("triton_poi_fused_add_mul_0", 100, 60.0)], []))["findings"]
+    assert first["title"] == "fused kernels of B take longer than what they stand for in A: 40.0 ms in A, 60.0 ms in B"
+    assert "compiler" in first["remedy"]
+    assert "torch.compile the model" not in first["remedy"]
+
+
 def test_a_dropout_of_pytorch_s_own_is_no_fused_kernel(explained):
     dropout = "void at::native::_GLOBAL__N__1::fused_dropout_kernel_vec<float>(int)"
     many = [(f"void at::native::vectorized_elementwise_kernel<4, at::native::f{n}>(int)", 100, 10.0) for n in range(4)]
