@@ -20,30 +20,27 @@ _BESIDE = "the time of these calls on the host, which passes beside the device's
 
 def allocations(subject: Subject) -> list[Advice]:
     """Memory of the device is allocated and freed again and again."""
-    calls = _calls(subject, call_totals.ALLOCATIONS)
-    calls = calls[(calls["count"] >= _MANY).to_numpy(bool)]
-    ns = float(calls["later_ns"].sum())
-    if ns < _SHARE * subject.step_ns or not len(calls):
-        return []
+    title = "memory of the device is allocated again and again"
     remedy = (
         "allocate once, before the loop, and use that again; or take memory from a pool: cudaMallocAsync, a caching allocator"
     )
-    return [
-        Advice(
-            "allocator", "memory of the device is allocated again and again", ns, _BESIDE, [f"{_listed(calls)}."], remedy, _POOL
-        )
-    ]
+    return _again(subject, call_totals.ALLOCATIONS, "allocator", title, remedy, _POOL)
 
 
 def creations(subject: Subject) -> list[Advice]:
     """Streams, events or handles are made and thrown away again and again."""
-    calls = _calls(subject, call_totals.CREATIONS)
+    title, remedy = "streams or events are created again and again", "create them once, before the loop, and use them again"
+    return _again(subject, call_totals.CREATIONS, "host-bound", title, remedy, "")
+
+
+def _again(subject: Subject, pattern: str, topic: str, title: str, remedy: str, link: str) -> list[Advice]:
+    """Return the advice on calls that are made in the loop and take a noticeable time, where there are such."""
+    calls = _calls(subject, pattern)
     calls = calls[(calls["count"] >= _MANY).to_numpy(bool)]
     ns = float(calls["later_ns"].sum())
     if ns < _SHARE * subject.step_ns or not len(calls):
         return []
-    title, remedy = "streams or events are created again and again", "create them once, before the loop, and use them again"
-    return [Advice("host-bound", title, ns, _BESIDE, [f"{_listed(calls)}."], remedy)]
+    return [Advice(topic, title, ns, _BESIDE, [f"{_listed(calls)}."], remedy, link)]
 
 
 def launches(subject: Subject) -> list[Advice]:

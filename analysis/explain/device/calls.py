@@ -5,6 +5,8 @@ A capture of totals has no idle time, so that what the host does beside the devi
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from kernelscope.analysis.attribution import call_totals
@@ -63,7 +65,7 @@ def _of_calls(case: DeviceCase) -> str | None:
     mine = both[(delta * delta.sum() > 0).to_numpy(bool)]
     mine = mine.loc[(mine["b_ns"] - mine["a_ns"]).abs().sort_values(ascending=False).index[:_NAMED]]
     named = "; ".join(f"{name} {_change(case, row)}" for name, row in mine.iterrows())
-    remedy = next((text for pattern, text in _REMEDIES if pd.Series(mine.index[:1]).str.contains(pattern).any()), None)
+    remedy = next((text for pattern, text in _REMEDIES if re.search(pattern, str(mine.index[0]))), None)
     spent = f"the host spends {words.duration(abs(float(delta.sum())))} more in calls in {slower.name}, beside the device's work"
     return f"{spent}: {named}{f'; try: {remedy}' if remedy else ''}"
 

@@ -132,7 +132,7 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
         elif match := re.search(_BANNER, line):
             place = _PrintedPlace(match["section"], _number(match["process"]) if match["process"] else None)
             output.announced |= match["section"] in ("Profiling result", "API calls")
-            output.counters += _counters(match["section"], lines[index + 1 :])
+            output.counters += _counters(match["section"], lines, index + 1)
         elif match := re.match(_DEVICE, line):
             place = _PrintedPlace(place.section, place.process, match["device"])
         elif match := re.search(_WARNING, line):
@@ -158,12 +158,12 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
     return output
 
 
-def _counters(section: str, lines: Sequence[str]) -> int:
+def _counters(section: str, lines: Sequence[str], first: int) -> int:
     """Return how many rows of metrics or events, which begin with a number of invocations, stand before the next message."""
     if section not in _COUNTERS:
         return 0
-    end = next((number for number, line in enumerate(lines) if line.lstrip().startswith("==")), len(lines))
-    return sum(re.match(r"\s*\d+ {2,}\S", line) is not None for line in lines[:end])
+    end = next((number for number in range(first, len(lines)) if lines[number].lstrip().startswith("==")), len(lines))
+    return sum(re.match(r"\s*\d+ {2,}\S", lines[number]) is not None for number in range(first, end))
 
 
 def header_of(line: str) -> list[str]:

@@ -48,13 +48,14 @@ def read(path: Path) -> Trace:
     )
     remarks = printed.Remarks(trace)
     chosen = _chosen(result, remarks)
-    parts = [_TableReader(table, remarks).read() for table in chosen]
+    readers = [_TableReader(table, remarks) for table in chosen]
+    parts = [reader.read() for reader in readers]
     for name in ("kernels", "copies", "totals"):
         frames = [part[name] for part in parts if len(part[name])]
         setattr(trace, name, conform(name, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()))
-    bases = {"kernels" if TableRows(table).counts_kernels else "operators" for table in chosen if table.device}
+    bases = {"kernels" if reader.rows.counts_kernels else "operators" for reader in readers if reader.rows.device}
     trace.info["counted"] = ", ".join(sorted(bases))
-    host = [TableRows(table).host_total for table in chosen]
+    host = [reader.rows.host_total for reader in readers]
     if None not in host:
         trace.info["host_ns"] = sum(ns for ns in host if ns)
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):

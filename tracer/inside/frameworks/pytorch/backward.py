@@ -18,9 +18,8 @@ from kernelscope.tracer.inside.originals import get_ident
 from kernelscope.tracer.inside.ranges import Recorder
 
 MARK = "_kernelscope"  # on a module: its layer
-_KEY = (
-    -1
-)  # of our hook in a dictionary of a tensor's first version, -2 in that of its second: torch's own handles count up from 0
+# Of our hook in a dictionary of a tensor's first version, -2 in that of its second: torch's own handles count up from 0
+_KEY = -1
 
 
 def ranks_of(torch: Any) -> int:

@@ -7,10 +7,8 @@ no hash; a tensor's kind may compute its shape.
 
 from typing import Any, Iterable, Iterator, List, Optional, Tuple
 
-_CALL = (
-    "_compiled_call_impl",
-    "_call_impl",
-)  # what PyTorch's own Module.__call__ asks for: it calls the second without the first
+# What PyTorch's own Module.__call__ asks for: it calls the second without the first
+_CALL = ("_compiled_call_impl", "_call_impl")
 _HELD = ((tuple, tuple.__iter__), (list, list.__iter__), (dict, dict.values))
 
 
