@@ -61,7 +61,8 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     """Return the finding that these kernels take longer."""
     counts = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
     slow, slower, fast, faster = words.slower(case, mine)
-    more = counts[slow] > 1.02 * counts[fast] + 0.5
+    more = counts[slow] > 1.02 * counts[fast] + 0.5 and not _each_takes_longer(mine, slow, fast)
+    each = _each(case, mine)
     name = {
         "unknown": "kernels",
         "small": "elementwise and other small kernels",
@@ -70,15 +71,14 @@ def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     named = words.kernel(mine.sort_values("delta_ns", key=lambda delta: -delta.abs())["name"].iloc[0])
     if counts[fast]:
         both = f"{words.of_rows(case, mine)}, {words.count(counts['a'])} and {words.count(counts['b'])} {case.per}"
-        verb = "run more often" if more and _each(case, mine) and not _each_takes_longer(mine, slow, fast) else "take longer"
+        verb = "run more often" if more and each else "take longer"
         title = f"{name} ({named}) {verb} in {slower} than in {faster}: {both}"
     else:
         time = words.duration(float(mine[f"{slow}_ns"].sum()))
         only = f"only {slower} {'prints' if case.unlisted_ns(fast) else 'has'}"
         title = f"{only} {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
-    more = more and not _each_takes_longer(mine, slow, fast)
     cause = f"more {name}" if more else f"slower {name}"
-    sentences = [*_each(case, mine), *words.both(case, mine)]
+    sentences = [*each, *words.both(case, mine)]
     if kind == "unknown" and precision.narrower(mine) is not None:
         sentences.append(f"{precision.types(case, mine)}.")
     if not more and counts[slow] and not case.same_device:  # as many kernels on another device are no work to leave out
