@@ -19,7 +19,7 @@ _MANY = 8  # kernels a call, on average: far more than a single operation has
 def is_compiled(trace: Trace) -> bool:
     """Return whether a compiler made code that this program runs."""
     if _KEY not in trace.derived:
-        named = any(_any(table["name"], REGIONS) for table in (trace.operators, trace.ranges))
+        named = any(_any(table["name"], REGIONS) for table in (trace.operators, trace.ranges, trace.totals))
         trace.derived[_KEY] = named or _share(trace.kernels) > _LEAST or _few_calls(trace) or _on_tpu(trace)
     return bool(trace.derived[_KEY])
 

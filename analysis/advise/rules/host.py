@@ -63,6 +63,7 @@ _ON_HOST = {
     "made small convolutional networks slower on processors: try it before you keep it",
     "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",
 }
+_FAR_LONGER = 2.0  # times the device's work: a host that takes so long does more than wait for it
 _NEXT = 500  # ns that an H200 takes from kernel to kernel inside of a CUDA graph; 1.9 us outside (docs/gpu)
 _CLOSER = {
     "pytorch": "torch.compile(model) makes fewer kernels; its mode='reduce-overhead', or torch.cuda.graph, starts them as one",
@@ -136,6 +137,29 @@ def device_waits(subject: Subject) -> list[Advice]:
             move if few and not unknown else _NAME if few else words.text(subject, _REMEDIES),
             "" if few else words.text(subject, _LINKS),
             words.ids(rows),
+        )
+    ]
+
+
+def takes_longer(subject: Subject) -> list[Advice]:
+    """Totals in which the host's own time is far longer than the device's work, which must have waited for it."""
+    host_ns = float(subject.trace.info.get("host_ns") or 0)
+    if subject.timeline or host_ns < _FAR_LONGER * subject.step_ns:
+        return []
+    return [
+        Advice(
+            "host-bound",
+            "the device waits for the host",
+            host_ns - subject.step_ns,
+            "what the host takes longer than the device's work, where no first, slow step and no waiting for input is in it",
+            [
+                f"The host's own time adds up to {words.duration(host_ns)}, {host_ns / subject.step_ns:.3g} times as long as "
+                f"the device's work, {words.duration(subject.step_ns)}; the profiler's own cost is in it.",
+                "Totals do not tell what the host does meanwhile: record a few steps after warm ones "
+                "(torch.profiler.schedule), and name what export_chrome_trace() writes.",
+            ],
+            words.text(subject, _REMEDIES),
+            words.text(subject, _LINKS),
         )
     ]
 
@@ -238,4 +262,4 @@ def _of_callbacks(rows: pd.DataFrame) -> pd.Series[bool]:
     return (rows["detail"] == _CALLBACKS).fillna(False).astype(bool)
 
 
-RULES: tuple[Rule, ...] = (device_waits, gaps, dispatch, own_code)
+RULES: tuple[Rule, ...] = (device_waits, takes_longer, gaps, dispatch, own_code)
